@@ -15,16 +15,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48 };
+enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48, PATH_SIZE = 1024 + 32 };
 
 /* -ffp-contract=off and -fno-math-errno make the arithmetic that of the source; the rest keeps headers, paths, the
  * compiler's name and LD_RUN_PATH out of the result, so that equal text gives equal bytes. libm is for fma where the
  * instruction set has none. */
-#define OPTIONS                                                                         \
-    "-std=c17 -O3 -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden " \
-    "-march=%s -nostdinc -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "    \
+#define OPTIONS                                                                        \
+    "-std=%s -O3 -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden " \
+    "-march=%s -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "             \
     "-Wl,-rpath= -Wl,--as-needed -x c - -lm"
+
+/* Where the headers of a unit lie while it is compiled, in its temporary directory. */
+#define HEADERS "/" KILN__FILE_OBJECT ".include"
 
 typedef struct cc {
     kiln__compiler compiler;
@@ -64,8 +68,7 @@ static void search(const kiln__compiler *compiler, kiln__text *out)
 static void options(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out)
 {
     (void)compiler;
-    (void)unit;
-    kiln__text_printf(out, OPTIONS, kiln__cpu_isa());
+    kiln__text_printf(out, OPTIONS, unit->includes ? "gnu17" : "c17 -nostdinc", kiln__cpu_isa());
 }
 
 /* The first word outside parentheses that begins with a digit, up to where it stops being a dotted number: 12.2.0 of
@@ -237,6 +240,8 @@ static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, 
                           self->program, strerrordesc_np(-rc));
     kiln__report_set_log(report, log);
     const char *error = strstr(log, "error: ");
+    while (error != NULL && unit->name != NULL && error > log && error[-1] != '\n')
+        error--;
     if (error != NULL)
         return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "'%s' refused %s: %.*s", self->program,
                           unit->spec, (int)strcspn(error, "\n"), error);
@@ -244,20 +249,68 @@ static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, 
                       self->program, rc, unit->spec);
 }
 
-static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const char *path, kiln__text *log,
-                                kiln_report *report)
+/* Replaces the directory of the headers, with a slash at its end, by that of the template, which the user knows. */
+static void show_headers(kiln__text *log, const char *headers, const char *folder)
+{
+    kiln__text shown = { 0 };
+    const char *at = kiln__text_string(log), *next;
+    for (; folder != NULL && (next = strstr(at, headers)) != NULL; at = next + strlen(headers)) {
+        kiln__text_append_bytes(&shown, at, (size_t)(next - at));
+        kiln__text_printf(&shown, "%s/", folder);
+    }
+    kiln__text_append(&shown, at);
+    kiln__text_fini(log);
+    *log = shown;
+}
+
+/* Writes the headers of a unit below a directory. 0 or -errno. */
+static int write_headers(const kiln__unit *unit, const char *directory)
+{
+    const char *name = NULL, *text;
+    int error = 0;
+    while (error == 0 && kiln__list_next_pair(&unit->headers, &name, &text)) {
+        kiln__text path = { 0 };
+        kiln__text_printf(&path, "%s%s", directory, name);
+        char *slash = path.failed ? NULL : strrchr(path.data, '/');
+        int dir = -ENOMEM;
+        if (slash != NULL) {
+            *slash = '\0';
+            dir = kiln__file_make_directory(path.data);
+        }
+        error = dir < 0 ? dir : kiln__file_publish(dir, slash + 1, text, strlen(text), true);
+        if (dir >= 0)
+            close(dir);
+        kiln__text_fini(&path);
+    }
+    return error;
+}
+
+/* `headers` is the directory of the unit's headers, with a slash at its end. Their names begin behind it. */
+static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const char *path, const char *headers,
+                                kiln__text *log, kiln_report *report)
 {
     const char *argv[ARGUMENTS_MAX] = { self->program };
+    char map[sizeof("-ffile-prefix-map==") + PATH_SIZE];
     kiln__text text = { 0 };
     options(&self->compiler, unit, &text);
     if (text.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 4);
+    size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 7);
+    if (unit->headers.count > 0) {
+        snprintf(map, sizeof(map), "-ffile-prefix-map=%s=", headers);
+        argv[count++] = "-iquote";
+        argv[count++] = headers;
+        argv[count++] = map;
+    }
     argv[count++] = "-o";
     argv[count++] = path;
     argv[count] = NULL;
     int rc = kiln__process_run(argv, unit->source, unit->source_length, TIMEOUT_MS, log);
     kiln__text_fini(&text);
+    if (unit->headers.count > 0)
+        show_headers(log, headers, unit->folder);
+    if (log->failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     return rc == 0 ? KILN_OK : fail_compile(self, unit, rc, kiln__text_string(log), report);
 }
 
@@ -285,7 +338,7 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
     cc *self = (cc *)compiler;
     kiln__toolchain toolchain;
     kiln__text log = { 0 };
-    char directory[1024], path[sizeof(directory) + sizeof("/" KILN__FILE_OBJECT)];
+    char directory[1024], path[PATH_SIZE], headers[PATH_SIZE];
     memset(out, 0, sizeof(*out));
     if (unit->target.backend != KILN__BACKEND_CPU)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
@@ -301,7 +354,15 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
     if (!atomic_flag_test_and_set(&self->swept))
         kiln__file_sweep_beside(directory);
     snprintf(path, sizeof(path), "%s/" KILN__FILE_OBJECT, directory);
-    status = run_compiler(self, unit, path, &log, report);
+    snprintf(headers, sizeof(headers), "%s" HEADERS "/", directory);
+    error = write_headers(unit, headers);
+    if (error == -ENOMEM)
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    else if (error != 0)
+        status = kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, -error,
+                            "the headers of a twin cannot be written to %s: %s", headers, strerrordesc_np(-error));
+    else
+        status = run_compiler(self, unit, path, headers, &log, report);
     if (status == KILN_OK)
         status = take_object(self, path, out, report);
     kiln__file_remove_directory(directory);

@@ -32,9 +32,9 @@ typedef struct compiler {
 typedef struct option {
     const char *text;
     bool optional;
-    /* The units that have it. CLOSED: a user's source without a directory to search. DEVICE: a source whose functions
-     * without annotation are device functions. */
-    enum { EVERY, KILN, CLOSED, DEVICE } of;
+    /* The units that have it. CLOSED: compiled as a source, without a directory to search. DEVICE: a source whose
+     * functions without annotation are device functions. TEMPLATE: any template that does not set it itself. */
+    enum { EVERY, KILN, CLOSED, DEVICE, TEMPLATE } of;
 } option;
 
 static const option options[] = {
@@ -44,8 +44,8 @@ static const option options[] = {
     { "-modify-stack-limit=false", true, EVERY }, /* else the stack limit of the whole process goes up meanwhile */
     { "-frandom-seed=kiln", true, EVERY }, /* else names of internal symbols may hold the time and the process id */
     { "--minimal", true, KILN }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
-    { "-std=c++17", false, KILN },
-    { "--fmad=false", false, KILN }, /* ops spell out where they fuse */
+    { "-std=c++17", false, TEMPLATE },
+    { "--fmad=false", false, TEMPLATE }, /* ops spell out where they fuse */
     { "-default-device", false, DEVICE },
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
@@ -53,17 +53,36 @@ enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 /* The last option that says so counts. */
 static bool takes_for_device(const kiln__unit *unit)
 {
-    bool on = kiln__unit_is_source(unit);
+    bool on = kiln__unit_is_source(unit) && !kiln__unit_is_template(unit);
     for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
         kiln__option_sets_device(at, &on);
     return on;
 }
 
+static bool sets_itself(const kiln__unit *unit, const char *text)
+{
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
+        if (kiln__option_same(at, text))
+            return true;
+    return false;
+}
+
 static bool applies(const option *which, const kiln__unit *unit, bool closed)
 {
     bool source = kiln__unit_is_source(unit);
-    return which->of == EVERY || (which->of == KILN && !source) || (which->of == CLOSED && source && closed) ||
-           (which->of == DEVICE && takes_for_device(unit));
+    switch (which->of) {
+    case EVERY:
+        return true;
+    case KILN:
+        return !source;
+    case CLOSED:
+        return source && closed;
+    case DEVICE:
+        return takes_for_device(unit);
+    case TEMPLATE:
+        break;
+    }
+    return !source || (kiln__unit_is_template(unit) && !sets_itself(unit, which->text));
 }
 
 void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
@@ -581,7 +600,7 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
                               "the %s for %s has no entry point '%s', which the template declares",
                               in_cubin ? "PTX" : "cubin", unit->target.name, name);
     }
-    return kiln__unit_is_source(unit) ? check_functions(image, unit, report) : KILN_OK;
+    return kiln__unit_is_template(unit) ? KILN_OK : check_functions(image, unit, report);
 }
 
 static void add_line(void *data, const char *name)
@@ -988,14 +1007,14 @@ static kiln_status compile_unit(void *data, kiln_report *report)
     if (kiln__source_linking(unit) != KILN__LINK_NONE)
         return compile_linked(todo, report);
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    if (kiln__unit_is_source(unit))
+    if (!kiln__unit_is_template(unit))
         run_source(&work, arch);
     else
         run_job(&work, arch);
     if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
         work.status = fail_compile(&work, todo->toolchain);
     out->binary = get_cubin(&work, &out->binary_length);
-    if (work.status == KILN_OK && kiln__unit_is_source(unit)) {
+    if (work.status == KILN_OK && !kiln__unit_is_template(unit)) {
         add_names(&work, &names);
         check_memory(&work, name_functions(&unit->functions, &names, out));
     }

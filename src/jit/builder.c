@@ -466,7 +466,7 @@ static void note_compile(kiln__builder *builder, const kiln__unit *unit, uint64_
     atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);
     if (status == KILN_OK)
         kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, kiln__cpu_ms(ns));
-    else if (kiln__unit_is_source(unit))
+    else if (unit->name != NULL)
         show_failure(unit, report);
 }
 
@@ -570,7 +570,7 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
                           "with isolate=never a source is in no store, and strict mode compiles nothing: let a worker "
                           "compile it: %s",
                           unit->spec);
-    if (kiln__unit_is_source(unit))
+    if (!kiln__unit_is_template(unit))
         return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                           "not in the stores as its text and its headers are now, and strict mode compiles nothing: %s",
                           unit->spec);

@@ -522,7 +522,15 @@ int kiln__file_make_temporary(char *out, size_t size)
 
 static int remove_one(void *data, const char *name)
 {
-    kiln__sys_unlinkat(*(const int *)data, name, 0);
+    int parent = *(const int *)data;
+    if (!kiln__sys_unlinkat(parent, name, 0))
+        return 0;
+    int fd = open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (fd >= 0) {
+        kiln__file_list(fd, remove_one, &fd);
+        kiln__sys_close(fd);
+        kiln__sys_unlinkat(parent, name, AT_REMOVEDIR);
+    }
     return 0;
 }
 

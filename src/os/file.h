@@ -100,7 +100,7 @@ int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
  * bytes). */
 int kiln__file_make_temporary(char *out, size_t size);
 
-/* Removes a directory with the plain files in it. Best effort. */
+/* Removes a directory with all that is in it. Best effort. */
 void kiln__file_remove_directory(const char *path);
 
 /* The file in such a directory, and the start of the names of the files that compilers make beside it. */

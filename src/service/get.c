@@ -95,9 +95,16 @@ static kiln_program *name_program(kiln_service *service, const kiln__want *want,
     return program;
 }
 
+/* A source is read anew at each request, so its program is known by its entry alone. A template is not: its program
+ * stays while it is loaded, whatever becomes of the file and its headers. */
+static bool is_known_by_entry(const kiln__want *want)
+{
+    return want->asked == NULL && kiln__want_reads_files(want);
+}
+
 kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want)
 {
-    if (want->goal == KILN_BUILD || kiln__want_reads_files(want))
+    if (want->goal == KILN_BUILD || is_known_by_entry(want))
         return NULL;
     const kiln__name name = name_by_text(KILN__NAMED_ID, want->device, want->id, strlen(want->id));
     kiln_program *program = find_loaded(service, &name);
@@ -239,7 +246,7 @@ static kiln_status load_once(kiln_service *service, const kiln__want *want, bool
     kiln__name name = name_by_text(KILN__NAMED_ID, want->device, want->id, strlen(want->id));
     kiln__claim claim = { .held = false };
     kiln_status status = KILN_OK;
-    if (kiln__want_reads_files(want)) {
+    if (is_known_by_entry(want)) {
         memcpy(text, key->digest, KILN__DIGEST_SIZE);
         size_t length = kiln__text_copy(text + KILN__DIGEST_SIZE, KILN__ENTRY_TOOLCHAIN_SIZE, key->toolchain);
         name = name_by_text(KILN__NAMED_ENTRY, want->device, text, KILN__DIGEST_SIZE + length);
@@ -267,7 +274,7 @@ static void tell_log(const kiln__unit *unit, kiln__outcome *out)
 static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__outcome *out)
 {
     if (out->status == KILN_OK)
-        out->status = kiln__want_unit(want, &out->report);
+        out->status = kiln__want_unit(service, want, &out->report);
     if (out->status != KILN_OK)
         return;
     if (want->goal == KILN_LOAD) {
@@ -290,7 +297,7 @@ static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__ou
 static void build_entry(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     kiln__outcome_init(out);
-    out->status = kiln__want_unit(want, &out->report);
+    out->status = kiln__want_unit(service, want, &out->report);
     if (out->status != KILN_OK)
         return;
     kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
@@ -554,7 +561,7 @@ bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome 
         return true;
     }
     kiln__outcome_init(out);
-    out->status = kiln__want_unit(want, &out->report);
+    out->status = kiln__want_unit(service, want, &out->report);
     if (out->status != KILN_OK)
         return true;
     kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
@@ -642,7 +649,7 @@ kiln_status kiln__service_kept(kiln_service *service, const kiln_request *reques
     want->unlisted = true;
     status = kiln__want_settle(service, want, report);
     if (status == KILN_OK)
-        status = kiln__want_unit(want, report);
+        status = kiln__want_unit(service, want, report);
     if (status == KILN_OK) {
         kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
         status = kiln__builder_is_kept(builder, want->unit, &why, report);

@@ -94,8 +94,7 @@ kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *bui
     if (program == NULL)
         return NULL;
     program->blob = kiln__blob_retain(built->blob);
-    if (log == NULL || !kiln__unit_is_source(unit) ||
-        (program->shown_log = kiln__source_show_log(unit, log->data)) != NULL)
+    if (log == NULL || unit->name == NULL || (program->shown_log = kiln__source_show_log(unit, log->data)) != NULL)
         return program;
     kiln__program_release(program);
     return NULL;

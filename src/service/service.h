@@ -93,6 +93,25 @@ static inline kiln__builder *kiln__service_builder(kiln_service *service, const 
     return &service->builders[target->backend];
 }
 
+/* ---- headers.c: what the text of a unit may include */
+
+/* KILN_EINVAL: an include directory cannot be used. */
+kiln_status kiln__fail_directory(const char *directory, int error, kiln_report *report);
+
+/* Adds place `number`, a directory. A relative one starts from `from`, where that is not NULL. KILN_EINVAL. */
+kiln_status kiln__places_add(kiln__list *places, const char *from, const char *directory, size_t number,
+                             kiln_report *report);
+
+/* Adds the places of CUDA's headers. */
+void kiln__places_add_cuda(kiln_service *service, kiln__unit *unit);
+
+/* KILN_EINVAL for what only a worker may compile, where there is none. */
+kiln_status kiln__check_unwatched(const kiln__unit *unit, kiln_report *report);
+
+/* Gives the unit of a user's template its places or, where it is of a cpu twin, the headers beside the file, whose
+ * contents are then in its key. Reads files. KILN_EINVAL, KILN_EIO, KILN_ENOMEM. */
+kiln_status kiln__unit_add_headers(kiln_service *service, kiln__unit *unit, kiln_report *report);
+
 /* ---- want.c: the device, target and geometry of a request. `on` is the device asked for, NULL for the default
  * one. Any thread. */
 
@@ -173,8 +192,9 @@ void kiln__want_release(kiln__want *want);
  * compiler, and read the wisdom's files. */
 kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_report *report);
 
-/* Makes the unit of a settled want if there is none yet. KILN_ESPEC, KILN_ENOMEM. */
-kiln_status kiln__want_unit(kiln__want *want, kiln_report *report);
+/* Makes the unit of a settled want if there is none yet, with what its text may include. KILN_ESPEC, KILN_ENOMEM, and
+ * those of kiln__unit_add_headers. */
+kiln_status kiln__want_unit(kiln_service *service, kiln__want *want, kiln_report *report);
 
 /* The same request without geometry, settled on the same device. NULL: its id is equal, or it cannot be settled. */
 kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want);

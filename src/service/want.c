@@ -3,24 +3,15 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
-#include "gpu/cuda.h"
 #include "source/source.h"
 #include "wisdom/describe.h"
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Copying the caller's request */
-
-static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
-{
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
-                      directory, strerrordesc_np(error));
-}
 
 /* Copies the directories as they were given, and with `later` the working directory, from which relative ones start. */
 static kiln_status copy_directories(kiln__want *want, const kiln_source *given, bool later, kiln_report *report)
@@ -36,7 +27,7 @@ static kiln_status copy_directories(kiln__want *want, const kiln_source *given, 
     }
     bool lacking = want->directories.bytes.failed;
     if (later && relative != NULL && getcwd(here, sizeof(here)) == NULL)
-        return fail_directory(relative, errno, report);
+        return kiln__fail_directory(relative, errno, report);
     if (later && relative != NULL)
         lacking = (want->from = kiln__strdup(here)) == NULL || lacking;
     return lacking ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
@@ -282,62 +273,14 @@ static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_rep
 
 /* ---- Settling a source */
 
-static kiln_status add_directory(kiln__want *want, const char *directory, size_t number, kiln_report *report)
-{
-    char whole[PATH_MAX], path[PATH_MAX], name[24];
-    struct stat status;
-    bool relative = want->from != NULL && directory[0] != '/' && directory[0] != '\0';
-    int length = snprintf(whole, sizeof(whole), "%s%s%s", relative ? want->from : "", relative ? "/" : "", directory);
-    if (length >= (int)sizeof(whole))
-        return fail_directory(directory, ENAMETOOLONG, report);
-    if (realpath(whole, path) == NULL || stat(path, &status) != 0)
-        return fail_directory(directory, errno, report);
-    if (!S_ISDIR(status.st_mode))
-        return fail_directory(directory, ENOTDIR, report);
-    snprintf(name, sizeof(name), "%zu", number);
-    kiln__list_add(&want->unit->places, name);
-    kiln__list_add(&want->unit->places, path);
-    return KILN_OK;
-}
-
 static kiln_status add_directories(kiln__want *want, kiln_report *report)
 {
     const kiln__list *all = &want->directories;
     kiln_status status = KILN_OK;
     size_t number = 0;
     for (const char *at = kiln__list_next(all, NULL); at != NULL && status == KILN_OK; at = kiln__list_next(all, at))
-        status = add_directory(want, at, number++, report);
+        status = kiln__places_add(&want->unit->places, want->from, at, number++, report);
     return status;
-}
-
-/* Without a worker a text can read every file of this process. Nothing limits it to directories, or tells which
- * files it read. */
-static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
-{
-    const kiln__list *options = &want->unit->options;
-    if (want->directories.count > 0)
-        return kiln__fail(
-            report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-            "with isolate=never there are no include directories: nothing would keep the text to them, nor "
-            "tell what it has read; give the headers themselves, or let a worker compile");
-    if (kiln__source_linking(want->unit) != KILN__LINK_NONE)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-                          "with isolate=never nothing is linked, because a crash of the linker would end this process: "
-                          "let a worker compile, or leave the options out that ask for relocatable code");
-    for (const char *at = kiln__list_next(options, NULL); at != NULL; at = kiln__list_next(options, at))
-        if (kiln__option_tells_directory(at))
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-                              "option '%s' is for sources that a worker compiles: with isolate=never it would put this "
-                              "process's working directory into the code",
-                              at);
-    return KILN_OK;
-}
-
-static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__unit *unit)
-{
-    kiln__toolchain toolchain;
-    bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
-    kiln__cuda_find_headers(known ? toolchain.path : "", &unit->places);
 }
 
 static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)
@@ -375,14 +318,14 @@ static kiln_status settle_source(kiln_service *service, kiln__want *want, kiln_r
     bool watched = service->isolate != KILN_ISOLATE_NEVER;
     kiln_status status = want->goal == KILN_LOAD ? choose_device(service, want, report) : KILN_OK;
     if (status == KILN_OK)
-        status = watched ? add_directories(want, report) : check_unwatched(want, report);
+        status = watched ? add_directories(want, report) : kiln__check_unwatched(unit, report);
     if (status == KILN_OK && !want->targeted)
         status = choose_target(service, want->device != NULL ? want->device : want->asked_on, &unit->target, report);
     if (status != KILN_OK)
         return status;
     const kiln__target target = unit->target;
     if (watched && unit->cuda_headers)
-        add_cuda_headers(service, &target, unit);
+        kiln__places_add_cuda(service, unit);
     if (unit->places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
         kiln__source_identify(unit) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -400,11 +343,18 @@ kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_repo
 
 /* ---- Of a settled want */
 
-kiln_status kiln__want_unit(kiln__want *want, kiln_report *report)
+kiln_status kiln__want_unit(kiln_service *service, kiln__want *want, kiln_report *report)
 {
     if (want->unit != NULL)
         return KILN_OK;
-    return kiln__unit_make(&want->unit, &want->spec, report);
+    kiln_status status = kiln__unit_make(&want->unit, &want->spec, report);
+    if (status == KILN_OK && kiln__unit_is_source(want->unit))
+        status = kiln__unit_add_headers(service, want->unit, report);
+    if (status == KILN_OK)
+        return KILN_OK;
+    kiln__unit_free(want->unit);
+    want->unit = NULL;
+    return status;
 }
 
 kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want)
@@ -426,5 +376,5 @@ kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *wa
 
 bool kiln__want_reads_files(const kiln__want *want)
 {
-    return want->asked == NULL && kiln__unit_reads_files(want->unit);
+    return want->asked == NULL ? kiln__unit_reads_files(want->unit) : kiln__unit_will_include(&want->spec);
 }

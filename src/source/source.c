@@ -265,7 +265,7 @@ kiln_status kiln__source_make(kiln__unit **out, const kiln_source *given, kiln_r
     kiln__unit *unit = kiln__calloc(1, sizeof(*unit));
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    unit->foreign = true;
+    unit->foreign = unit->as_source = true;
     unit->cuda_headers = given->cuda_headers != KILN_OFF;
     kiln_status status = copy_names(unit, given, report);
     if (status == KILN_OK)
@@ -456,7 +456,8 @@ static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at,
             kiln__text_append(out, path);
         return path != NULL ? sizeof(root) - 1 + name_length : 0;
     }
-    if (at_line && strncmp(at, source->name, length) == 0 && at[length] == '(') {
+    if (at_line && source->shown != NULL && strncmp(at, source->name, length) == 0 &&
+        (at[length] == '(' || at[length] == ':')) {
         kiln__text_append(out, source->shown);
         return length;
     }
@@ -475,7 +476,7 @@ static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at,
 char *kiln__source_show_log(const kiln__unit *source, const char *log)
 {
     kiln__text out = { 0 };
-    if (!kiln__unit_is_source(source))
+    if (source->name == NULL)
         return kiln__strdup(log);
     bool at_line = true; /* or behind the words of a report, "compiling failed: " */
     for (const char *at = log; *at != '\0';) {

@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/list.h"
+#include "spec/option.h"
 #include "spec/unit.h"
 #include <kiln/source.h>
 
@@ -26,25 +27,8 @@ kiln_status kiln__source_identify(kiln__unit *unit);
 const char *kiln__source_base_name(const char *shown);
 
 /* A compiler's log for the user: with the paths of directories in place of those of places, and the user's name of the
- * file. A copy for a template's unit. The caller frees it with kiln__free. NULL: out of memory. */
+ * file. A copy for the unit of Kiln's template. The caller frees it with kiln__free. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__unit *unit, const char *log);
-
-/* Takes an option of kiln_source.options, whose value may be the text `next` (NULL: there is none). Appends what NVRTC
- * is given of it to unit->options, in one spelling, and what the user should know of it to unit->notes. An option that
- * is passed on has the same effect in every process, reads and writes no file, and leaves a cubin. KILN_EINVAL for
- * others: the report says why and what to use instead. KILN_ETARGET. The caller asks unit->options whether memory ran
- * out. */
-kiln_status kiln__option_take(kiln__unit *unit, const char *option, const char *next, kiln_report *report);
-
-/* kiln_source_option_words. */
-unsigned kiln__option_words(const char *option);
-
-/* Whether an option that was taken puts the working directory into the compiled bytes. */
-bool kiln__option_tells_directory(const char *option);
-
-/* Whether an option that was taken says how functions without annotation are compiled, which NVRTC gets in another
- * form: *on gets whether they are device functions. */
-bool kiln__option_sets_device(const char *option, bool *on);
 
 /* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then those of
  * kernel_templates/std/ whose names the source has not taken. These stand for headers of the C and C++ libraries, which

@@ -7,10 +7,10 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
-/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs and tile */
+/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs, shared_limit and tile */
 
 /* A parameter's index, or one of these. */
-enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_END };
+enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_SHARED, NAME_END };
 
 typedef struct scope {
     const kiln__fields *spec;
@@ -21,7 +21,7 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "sm", "inputs" };
+    static const char *const names[] = { "bytes", "sm", "inputs", "shared_limit" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -41,6 +41,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : id == NAME_BYTES  ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
              : id == NAME_SM     ? s->spec->target.sm
              : id == NAME_INPUTS ? (int64_t)kiln__spec_inputs(s->spec)
+             : id == NAME_SHARED ? kiln__target_shared_limit(&s->spec->target)
              : id >= 0           ? s->spec->params[id]
                                  : 0;
     return index >= 0 || is_tile || id >= 0;
@@ -52,6 +53,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_BYTES:
         return spec->dtype != KILN__DTYPE_UNSET;
     case NAME_SM:
+    case NAME_SHARED:
         return spec->target_set;
     case NAME_INPUTS:
         return spec->op_set || !kiln__template_takes_op(spec->template);
@@ -82,7 +84,7 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
     kiln__text_append(out, out->length > 0 ? " " : "");
     if (id == NAME_BYTES)
         kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
-    else if (id == NAME_SM)
+    else if (id == NAME_SM || id == NAME_SHARED)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
         kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
@@ -307,7 +309,7 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
     scope s = { .spec = spec };
     *out = NULL;
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK
-               ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype, spec->op->inputs, report)
-               : status;
+    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype,
+                                               spec->op->inputs, &spec->target, report)
+                             : status;
 }

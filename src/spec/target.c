@@ -48,3 +48,17 @@ const char *kiln__target_device(const kiln__target *target)
 {
     return rows[target->backend].numbered ? NULL : rows[target->backend].name;
 }
+
+int32_t kiln__target_shared_limit(const kiln__target *target)
+{
+    static const struct {
+        int sm, kib;
+    } limits[] = { { 75, 64 }, { 80, 163 }, { 86, 99 }, { 87, 163 }, { 88, 99 }, { 89, 99 }, { 120, 99 }, { 121, 99 } };
+    enum { MOST_KIB = 227 };
+    if (!kiln__target_facts(target)->numbered)
+        return INT32_MAX;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (limits[i].sm == target->sm)
+            return limits[i].kib << 10;
+    return MOST_KIB << 10;
+}

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The backends, in the order in which a default device is looked for. A backend is a folder of src/ (gpu, cpu) and a
  * row here: X(ID, name, the beginning of its targets, whether a number follows, the section of an entry that has its
@@ -60,5 +61,10 @@ static inline bool kiln__target_same_backend(const kiln__target *a, const kiln__
 /* The name of the device that kernels for a target run on, "cpu"; NULL: the default device, as far as it is of that
  * backend. */
 const char *kiln__target_device(const kiln__target *target);
+
+/* The bytes of shared memory that a block of threads can have on a target, static and dynamic together: a kernel has
+ * to ask for more than 48 KiB, and Kiln does so. Of a GPU that is not known it is the most that any has. On the cpu,
+ * where a twin allocates what it needs, it is INT32_MAX. */
+int32_t kiln__target_shared_limit(const kiln__target *target);
 
 #endif

@@ -3,13 +3,14 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "spec/option.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 17,
+    DECLARATIONS = 18,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
     CHECKS_MAX = KILN__ARGS_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
@@ -98,8 +99,9 @@ static char *copy_formula(reader *r, kiln__word word)
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
 static bool is_reserved(kiln__word name)
 {
-    static const char *const reserved[] = { "op",     "template", "dtype", "target", "n",    "bytes", "sm",
-                                            "inputs", "min",      "max",   "gcd",    "unit", "fn",    "infinity" };
+    static const char *const reserved[] = { "op",    "template", "dtype",  "target",   "n",
+                                            "bytes", "sm",       "inputs", "min",      "max",
+                                            "gcd",   "unit",     "fn",     "infinity", "shared_limit" };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -502,6 +504,47 @@ static kiln_status read_entry(reader *r, kiln__word rest)
     return KILN_OK;
 }
 
+/* Refuses what a template cannot have among the options that were taken for a unit. */
+static kiln_status check_options(reader *r, const kiln__unit *unit)
+{
+    const char *value;
+    if (unit->target.name[0] != '\0')
+        return FAIL(r, "an option names the target %s: specs do that", unit->target.name);
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;) {
+        if (kiln__option_is(at, "-rdc", &value) || kiln__option_is(at, "-dlto", &value))
+            return FAIL(r, "option '%.60s' is for sources: a template links nothing", at);
+        for (const char *before = NULL; (before = kiln__list_next(&unit->options, before)) != at;)
+            if (kiln__option_same(before, at))
+                return FAIL(r, "option '%.60s' is given twice", at);
+    }
+    return KILN_OK;
+}
+
+/* One option or several, "-std=c++20 --maxrregcount 64". */
+static kiln_status read_option(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__unit unit = { 0 };
+    kiln_report why = KILN_INIT(kiln_report);
+    if (rest.length == 0)
+        return FAIL(r, "write option OPTION, such as -std=c++20");
+    while (rest.length > 0) {
+        if (out->option_count == KILN__TEMPLATE_OPTIONS_MAX)
+            return FAIL(r, "more than %d words of options", KILN__TEMPLATE_OPTIONS_MAX);
+        out->options[out->option_count] = copy(r, kiln__word_next(&rest));
+        if (out->options[out->option_count++] == NULL)
+            return KILN_ENOMEM;
+    }
+    kiln_status status = kiln__unit_take_options(&unit, out, &why);
+    if (status != KILN_OK)
+        status = FAIL(r, "%s", why.message);
+    else
+        status = unit.options.bytes.failed ? KILN_ENOMEM : check_options(r, &unit);
+    r->out_of_memory = r->out_of_memory || status == KILN_ENOMEM;
+    kiln__unit_fini_source(&unit);
+    return status;
+}
+
 /* ---- Lines */
 
 #define PLACE(field) offsetof(kiln__template, field)
@@ -524,6 +567,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "block", read_triple, true, PLACE(arguments.block), NAMES_PARAMS },
     { "shared", read_formula, true, PLACE(arguments.shared), NAMES_PARAMS },
     { "traffic", read_formula, true, PLACE(arguments.traffic), NAMES_SIZES },
+    { "option", read_option, false, 0, NAMES_FEW },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -556,17 +600,34 @@ static kiln_status read_lines(reader *r, const char *text)
 {
     kiln_status status = KILN_OK;
     r->out->body = text;
+    r->out->body_line = 1;
     while (*text != '\0' && status == KILN_OK) {
         size_t length = (size_t)(strchrnul(text, '\n') - text);
         const char *next = text + length + (text[length] == '\n');
         r->line++;
         if (strncmp(text, "//!", 3) == 0) {
             status = read_line(r, (kiln__word){ text + 3, length - 3 });
-            r->out->body = r->out->body == text ? next : r->out->body;
+            if (r->out->body == text) {
+                r->out->body = next;
+                r->out->body_line = r->line + 1;
+            }
         }
         text = next;
     }
     return status;
+}
+
+/* Whether a text has an #include. One in a comment or in a branch that is not taken counts too; then the unit only
+ * gets places that it does not look at. */
+static bool has_include(const char *text)
+{
+    while (text != NULL && (text = strchr(text, '#')) != NULL) {
+        text++;
+        text += strspn(text, " \t");
+        if (strncmp(text, "include", strlen("include")) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* ---- Checks of the whole */
@@ -584,6 +645,7 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     kiln__word word = { name, length };
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
+           kiln__word_is(word, "shared_limit") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
@@ -691,6 +753,8 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
     kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
+    r.out->includes = origin != NULL && has_include(r.out->body);
+    r.out->cpu_includes = origin != NULL && has_include(r.out->cpu_text);
     if (status == KILN_OK)
         status = check_complete(&r, trusted);
     if (status == KILN_OK)

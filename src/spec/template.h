@@ -14,7 +14,8 @@ enum {
     KILN__ENTRIES_MAX = 4,
     KILN__REQUIRES_MAX = 16,
     KILN__TUNES_MAX = 32,
-    KILN__TUNE_VALUES_MAX = 64
+    KILN__TUNE_VALUES_MAX = 64,
+    KILN__TEMPLATE_OPTIONS_MAX = 32 /* words */
 };
 
 typedef struct kiln__require {
@@ -60,10 +61,14 @@ typedef struct kiln__template {
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
     kiln__arguments arguments;
-    char *tile;           /* formula: elements per block of threads; NULL: not declared */
-    const char *text;     /* the CUDA text, borrowed where origin is NULL */
-    const char *body;     /* where in it the leading declarations end: units begin there */
-    const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed as `text` is */
+    char *tile;                                /* formula: elements per block of threads; NULL: not declared */
+    char *options[KILN__TEMPLATE_OPTIONS_MAX]; /* words of the options for the CUDA text */
+    uint32_t option_count;
+    const char *text;            /* the CUDA text, borrowed where origin is NULL */
+    const char *body;            /* where in it the leading declarations end: units begin there */
+    uint32_t body_line;          /* the number of that line */
+    bool includes, cpu_includes; /* a user's text, or its twin, may include headers */
+    const char *cpu_text;        /* its cpu twin, NULL if there is none; borrowed as `text` is */
 } kiln__template;
 
 /* Reads the declarations of `text`. Both texts are borrowed for the template's life where `origin`, see the struct, is

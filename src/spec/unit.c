@@ -2,6 +2,7 @@
 #include "spec/unit.h"
 
 #include "base/alloc.h"
+#include "spec/option.h"
 
 #define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
@@ -59,6 +60,21 @@ static void append_value(kiln__text *out, const kiln__fields *spec)
     kiln__text_append(out, "; }\n\n");
 }
 
+/* Compiled from its twin. */
+static bool has_twin(const kiln__fields *spec)
+{
+    return kiln__target_facts(&spec->target)->twin;
+}
+
+/* The user's text has a name and lines for the compiler's messages: those of the template and of its file. A path is
+ * not among them, so that it is not in the key. */
+static void append_line(kiln__text *out, const kiln__fields *spec)
+{
+    const kiln__template *template = spec->template;
+    kiln__text_printf(out, "#line %u \"%s%s\"\n", has_twin(spec) ? 1 : template->body_line, template->name,
+                      has_twin(spec) ? ".c" : ".cu");
+}
+
 /* The first line leaves out the target, so that targets with equal source have equal text. The template's declarations
  * are left out too: a change of the values worth trying, or of their documentation, keeps what is cached valid. */
 static void append_source(kiln__text *out, const kiln__fields *spec, uint64_t tile)
@@ -73,7 +89,9 @@ static void append_source(kiln__text *out, const kiln__fields *spec, uint64_t ti
     kiln__text_append(out, "\n");
     if (kiln__template_takes_op(template))
         append_value(out, spec);
-    kiln__text_append(out, kiln__target_facts(&spec->target)->twin ? template->cpu_text : template->body);
+    if (template->origin != NULL)
+        append_line(out, spec);
+    kiln__text_append(out, has_twin(spec) ? template->cpu_text : template->body);
 }
 
 /* The definitions of the user-defined ops that the spec and the reference of its template need. */
@@ -123,6 +141,47 @@ static kiln_status make_texts(kiln__unit *unit, const kiln__fields *spec, kiln_r
     return failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
+bool kiln__unit_will_include(const kiln__fields *spec)
+{
+    return has_twin(spec) ? spec->template->cpu_includes : spec->template->includes;
+}
+
+kiln_status kiln__unit_take_options(kiln__unit *unit, const kiln__template *template, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < template->option_count && status == KILN_OK; i++) {
+        const char *option = template->options[i];
+        const char *next = i + 1 < template->option_count ? template->options[i + 1] : NULL;
+        status = kiln__option_take(unit, option, next, report);
+        i += kiln__option_words(option) > 1;
+    }
+    return status;
+}
+
+/* What a user's template has more than one of Kiln's: names in messages, options, and headers to come. The file of its
+ * twin has the same path without the last letter. */
+static kiln_status make_foreign(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
+{
+    const kiln__template *template = spec->template;
+    const char *origin = template->origin, *slash = strrchr(origin, '/');
+    kiln__text name = { 0 }, shown = { 0 }, folder = { 0 };
+    kiln__text_printf(&name, "%s%s", template->name, has_twin(spec) ? ".c" : ".cu");
+    kiln__text_append_bytes(&shown, origin, strlen(origin) - has_twin(spec));
+    kiln__text_append_bytes(&folder, origin, slash != NULL && slash > origin ? (size_t)(slash - origin) : 1);
+    kiln_status status = has_twin(spec) ? KILN_OK : kiln__unit_take_options(unit, template, report);
+    bool failed = name.failed || shown.failed || folder.failed || unit->options.bytes.failed;
+    unit->foreign = true;
+    unit->homeless = origin[0] != '/';
+    unit->includes = kiln__unit_will_include(spec);
+    unit->as_source = unit->includes || unit->options.count > 0;
+    unit->name = kiln__text_take(&name);
+    unit->shown = slash != NULL ? kiln__text_take(&shown) : NULL;
+    unit->folder = slash != NULL ? kiln__text_take(&folder) : NULL;
+    kiln__text_fini(&shown);
+    kiln__text_fini(&folder);
+    return failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : status;
+}
+
 static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const kiln__plan *plan, kiln_report *report)
 {
     const kiln__template *template = spec->template;
@@ -145,21 +204,21 @@ static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const k
 kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report)
 {
     *out = NULL;
-    if (kiln__target_facts(&spec->target)->twin && spec->template->cpu_text == NULL)
+    if (has_twin(spec) && spec->template->cpu_text == NULL)
         return FAIL(report, "template %s has no cpu twin: give a GPU target, such as target=sm_90",
                     spec->template->name);
     kiln__unit *unit = kiln__calloc(1, sizeof(*unit));
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
-    unit->foreign = spec->template->origin != NULL;
-    unit->homeless = unit->foreign && spec->template->origin[0] != '/';
     unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);
     if (status == KILN_OK)
         status = make_texts(unit, spec, report);
+    if (status == KILN_OK && spec->template->origin != NULL)
+        status = make_foreign(unit, spec, report);
     if (status == KILN_OK)
         *out = unit;
     else
@@ -171,13 +230,14 @@ void kiln__unit_fini_source(kiln__unit *unit)
 {
     kiln__free(unit->name);
     kiln__free(unit->shown);
+    kiln__free(unit->folder);
     kiln__list_fini(&unit->functions);
     kiln__list_fini(&unit->headers);
     kiln__list_fini(&unit->parts);
     kiln__list_fini(&unit->options);
     kiln__text_fini(&unit->notes);
     kiln__list_fini(&unit->places);
-    unit->name = unit->shown = NULL;
+    unit->name = unit->shown = unit->folder = NULL;
 }
 
 void kiln__unit_free(kiln__unit *unit)

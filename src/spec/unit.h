@@ -39,9 +39,12 @@ typedef struct kiln__unit {
      * blank in front; NULL: none. */
     char *warm_options;
     bool homeless; /* the template is in no file, so no other program can know it */
-    /* Of a user's source (source/source.h), else empty. */
-    char *name;           /* the value of __FILE__, without a '/'; NULL: the unit of a template */
-    char *shown;          /* the name of the file in messages */
+    char *name;    /* of the user's text in the compiler's messages, without a '/'; NULL: a template of Kiln */
+    char *shown;   /* its file in messages for the user; NULL: the text is in no file, and has the name above */
+    char *folder;  /* of a user's template in a file: absolute, for the headers beside it; NULL for others */
+    bool includes; /* a template whose text includes headers */
+    /* Compiled as a user's source (source/source.h) with what follows. Else these are empty. */
+    bool as_source;
     kiln__list functions; /* name expressions; "&x" for a variable */
     kiln__list headers;   /* name, text, name, text, ... */
     kiln__list parts;     /* of further files: name for messages, text, ... */
@@ -55,10 +58,17 @@ typedef struct kiln__unit {
     char id[KILN__DIGEST_HEX]; /* unique in this process; "" until kiln__source_identify */
 } kiln__unit;
 
-/* It is a user's source, whose entry may depend on headers, options and names. */
+/* It is compiled as a user's source, so that its entry may depend on headers, options and names. Besides users' sources
+ * that holds for users' templates that include headers or name options. */
 static inline bool kiln__unit_is_source(const kiln__unit *unit)
 {
-    return unit->name != NULL;
+    return unit->as_source;
+}
+
+/* It is of a template, which names its entry points. */
+static inline bool kiln__unit_is_template(const kiln__unit *unit)
+{
+    return unit->rule.entry_count > 0;
 }
 
 /* Elements that one thread computes, and so how often a compiler sees the op. */
@@ -75,8 +85,15 @@ static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
     return unit->operations * kiln__unit_elements(unit) > KILN__UNIT_LIGHT_MAX;
 }
 
-/* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
+/* Whether the text of the unit of a resolved spec includes headers, so that its kernel depends on files. */
+bool kiln__unit_will_include(const kiln__fields *spec);
+
+/* `spec` is resolved. Deterministic. Without headers and places, which a caller adds where unit->includes. Errors:
+ * KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
 kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report);
+
+/* Takes the options of a template for a unit (kiln__option_take). */
+kiln_status kiln__unit_take_options(kiln__unit *unit, const kiln__template *template, kiln_report *report);
 
 /* Frees the parts of a unit that a source adds. */
 void kiln__unit_fini_source(kiln__unit *unit);

@@ -182,6 +182,83 @@ class Templates(Own):
         result = self.kiln("tune", f"template={example('hardsigmoid256')}", "--size", "20000", "--budget", "1")
         self.assertIn("winner", result.stdout)
 
+    def toy(self, body, declarations="", twin=""):
+        """A template toy that stores to n elements of out, with its twin."""
+        self.write("toy.c", twin + "\n__attribute__((visibility(\"default\")))\n"
+                                   "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"
+                                   "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n"
+                                   "{\n    float *out = *(float *const *)args[0];\n"
+                                   "    for (unsigned long long i = b; i < e; i++)\n        out[i] = VALUE;\n}\n")
+        return self.write("toy.cu", "//! template toy\n//! size n\n//! arg out out f32[n]\n//! dtype f32\n//! grid n\n"
+                                    "//! block 32\n//! entry toy align 4\n" + declarations + body +
+                                    "extern \"C\" __global__ void toy(float *out) { out[blockIdx.x] = VALUE; }\n")
+
+    def test_includes_headers(self):
+        x, y = (np.random.default_rng(3).standard_normal(1003).astype(np.float16) for _ in range(2))
+        spec = f"template={example('length')}"
+        self.kiln("run", spec, "--in", self.save("p.npy", x), "--in", self.save("q.npy", y), "--out", self.output, "--verify")
+        wide = [values.astype(np.float32) for values in (x, y)]
+        self.assertTrue(np.allclose(np.load(self.output), np.hypot(*wide), rtol=1e-6))
+        self.assertIn("winner", self.kiln("tune", spec, "--size", "20000", "--budget", "1").stdout)
+
+    def test_an_edited_header_is_noticed(self):
+        path = self.toy("#include \"value.h\"\n", twin="#include \"value.h\"")
+        targets = ["cpu", "sm_90"] if compiler_builds_for_gpus(self) else ["cpu"]
+        line = ("warm", f"template={path}", "--target", ",".join(targets))
+        for value, compiled in ((1, True), (1, False), (2, True), (1, False)):
+            self.write("value.h", f"#define VALUE {value}\n")
+            self.assertEqual(self.kiln_json(*line)["compiled"], compiled * len(targets))
+            self.kiln("run", f"template={path}", "--size", "n=5", "--out", self.output)
+            self.assertTrue((np.load(self.output) == value).all())
+
+    def test_errors_name_the_file_and_line(self):
+        path = self.toy("#include \"value.h\"\n", twin="#include \"value.h\"")
+        self.write("value.h", "#define VALUE 1\n\nint broken = nonsense;\n")
+        header, twin, folder = self.path("value.h"), self.path("toy.c"), os.path.realpath(self.dir)
+        run = ("run", f"template={path}", "--size", "n=5", "--out", self.output)
+        lines = [(run, r"value\.h:3:\d+: error: .*nonsense"),
+                 (("warm", f"template={path}", "--target", "cpu"), r"value\.h:3:\d+: error: .*nonsense"),
+                 (("tune", f"template={path}", "--size", "n=5", "--budget", "1"), r"value\.h:3:\d+: error: .*nonsense")]
+        if compiler_builds_for_gpus(self):
+            lines += [(("warm", f"template={path}", "--target", "sm_90"), r"value\.h\(3\): error: .*nonsense"),
+                      (("show", f"template={path} target=sm_90", "--ptx"), r"value\.h\(3\): error: .*nonsense")]
+        for arguments, words in lines:
+            result = self.kiln(*arguments, status=1)
+            self.assertRegex(result.stderr, re.escape(folder) + "/" + words)
+        self.write("value.h", "")
+        self.assertRegex(self.kiln(*run, status=1).stderr, re.escape(folder) + r"/toy\.c:8:\d+: error: .*VALUE")
+        if compiler_builds_for_gpus(self):
+            self.assertRegex(self.kiln("warm", f"template={path}", "--target", "sm_90", status=1).stderr,
+                             re.escape(folder) + r"/toy\.cu\(9\): error: .*VALUE")
+
+    def test_names_options(self):
+        bad = lambda option: ("templates", "--template", self.toy("", f"//! option {option}\n"))
+        self.assert_bad(bad(""), "toy.cu:8: write option OPTION, such as -std=c++20")
+        self.assert_bad(bad("-std=c++20 -I."), "toy.cu:8: option '-I.' is not taken")
+        self.assert_bad(bad("-rdc=true"), "toy.cu:8:", "option '-rdc=true' is for sources: a template links nothing")
+        self.assert_bad(bad("-std=c++20 --std=c++17"), "toy.cu:8: option '--std=c++17' is given twice")
+        self.assert_bad(bad("-arch sm_90"), "toy.cu:8: an option names the target sm_90: specs do that")
+        self.assert_bad(bad("--maxrregcount"), "toy.cu:8: option '--maxrregcount' is malformed")
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        body = "#define VALUE __cplusplus == 202002L ? a * b + c : 0\nstatic __device__ volatile float a, b, c;\n"
+        for options, fused in (("-std=c++20 --fmad=true", True), ("--std c++20 -O3", False), ("-std=c++17", None)):
+            path = self.toy(body, f"//! option {options}\n")
+            ptx = self.kiln("show", f"template={path} target=sm_90", "--ptx").stdout
+            self.assertEqual(("fma.rn" in ptx, "mul.f32" in ptx or "mul.rn" in ptx),
+                             {True: (True, False), False: (False, True), None: (False, False)}[fused], options)
+
+    def test_takes_the_shared_memory_of_the_device(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        spec = f"template={example('histogram')}"
+        self.assertEqual(self.kiln_json("warm", spec, "--target", "sm_75,sm_86,sm_90")["compiled"], 3)
+        self.assert_bad(("show", spec + " slices=1 target=sm_75"), "bins", "must fit")
+        path = self.toy("#define VALUE 0\n", "//! param kib 32..128 step 32 = 32\n//! shared kib * 1024\n", "#define VALUE 0")
+        self.assert_bad(("show", f"template={path} kib=128 target=sm_86"), "shared kib * 1024 is 131072 bytes",
+                        "at most 101376 on sm_86")
+        self.assertEqual(self.kiln_json("warm", f"template={path} kib=64", "--target", "sm_75,sm_86,sm_90")["compiled"], 3)
+
     def fragile(self):
         """A template whose cpu twin crashes with elems=4; it calls an op that is defined beside it."""
         self.write("fragile.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"
@@ -223,6 +300,37 @@ class Arguments(Own):
                              "--out", self.output, "--time")
         self.assertEqual(row["elements"], 70 * 45)
         self.assertTrue((np.load(self.output) == self.matrix.astype("f2").T).all())
+
+    def test_several_results(self):
+        x, y = np.random.default_rng(5).standard_normal((2, 3, 701))
+        other, spec = self.path("d.npy"), f"template={example('butterfly')}"
+        inputs = ("--in", self.save("a.npy", x), "--in", self.save("b.npy", y))
+        line = ("run", spec, *inputs, "--out", self.output, "--out", other)
+        self.assertTrue(self.kiln_json(*line, "--verify")["verified"])
+        self.assertTrue((np.load(self.output) == x + y).all() and (np.load(other) == x - y).all())
+        self.kiln("run", spec, *inputs, "--out", inputs[3], "--out", inputs[1])
+        self.assertTrue((np.load(inputs[3]) == x + y).all() and (np.load(inputs[1]) == x - y).all())
+        self.assert_bad(line[:-2], "writes 2 arrays, and 1 --out is given; give --out once for each")
+        self.assert_bad((*line[:-1], self.output), "--out " + self.output + " is given twice")
+        os.remove(other)
+        self.assert_bad((*line[:-1], self.path("nowhere/d.npy")), "nowhere/d.npy")
+        for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
+            self.kiln(command[0], spec, "--size", "3000", *command[1:])
+
+    def test_a_result_without_an_input(self):
+        spec = f"template={self.counting()}"
+        self.assert_bad(("run", spec, "--out", self.output), "size n is the extent of no input: give --size n=N")
+        self.kiln("run", spec, "--size", "n=2500", "--out", self.output, "--verify")
+        self.assertTrue((np.load(self.output) == np.arange(2500)).all())
+
+    def counting(self):
+        self.write("counting.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"
+                                 "__attribute__((visibility(\"default\")))\n"
+                                 "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n"
+                                 "{\n    for (unsigned long long i = b; i < e; i++)\n"
+                                 "        (*(float *const *)args[0])[i] = (float)i;\n}\n")
+        return self.write("counting.cu", "//! template counting\n//! size n\n//! arg out out f32[n]\n//! dtype f32\n"
+                                         "//! grid n\n//! block 32\n//! entry counting align 4\n")
 
     def test_shapes_and_counts_are_checked(self):
         spec = f"template={example('transpose')}"

@@ -78,7 +78,7 @@ static void require_plan(const kiln__fields *full)
             kiln__plan_elements(plan, j, &values, &value, &report);
         for (int j = 0; j < 3; j++)
             kiln__plan_value(plan, plan->grid[j], &values, "grid", &value, &report);
-        FUZZ_REQUIRE(plan->block[0] * plan->block[1] * plan->block[2] <= 1024 && plan->shared <= KILN__SHARED_MAX,
+        FUZZ_REQUIRE(plan->block[0] * plan->block[1] * plan->block[2] <= 1024 && plan->shared <= INT32_MAX,
                      "a block is bounded");
     }
     kiln__free(plan);

@@ -390,6 +390,7 @@ START_TEST(test_workers__condemned_with_what_it_is_compiled_with)
 {
     kiln__unit unit = foreign_unit(crash), other = unit;
     unit.name = unit.shown = (char *)"x.cu";
+    unit.as_source = true;
     open_here();
     for (int i = 0; i < 2; i++)
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");

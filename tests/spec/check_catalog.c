@@ -236,12 +236,13 @@ START_TEST(test_own__blocks_and_shared_memory_are_bounded)
 {
     static const char *const cases[][2] = {
         { "template=moved tile=32 height=64", "a block of 32 x 64 x 2 is more than 1024 threads" },
-        { "template=wide tile=32", "shared tile * 2048 is 65536, which is not within 0..49152" },
+        { "template=wide tile=32 target=sm_86",
+          "shared tile * 4096 is 131072 bytes, and a block has at most 101376 on sm_86" },
         { "template=wide tile=16", "block (tile - 16) * 2 is 0, which is not within 1..1024" },
     };
     define(moved, NULL);
     define("//! template wide\n//! param tile 8,16,32 = 8\n//! arg x in f32[1]\n//! grid 1\n"
-           "//! block (tile - 16) * 2\n//! shared tile * 2048\n//! entry go align 4\n",
+           "//! block (tile - 16) * 2\n//! shared tile * 4096\n//! entry go align 4\n",
            NULL);
     for (int i = 0; i < COUNT(cases); i++) {
         kiln_report report = KILN_INIT(kiln_report);

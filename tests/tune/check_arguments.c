@@ -275,7 +275,7 @@ START_TEST(test_arguments__wrong_sizes_are_named)
     refuse("op=relu6 dtype=f32 target=cpu", &one, KILN_EINVAL, "elements and sizes are given");
     work->sizes = (const uint64_t[]){ UINT64_C(1) << 25, UINT64_C(1) << 25 };
     if (!KILN_TEST_SANITIZED) /* whose allocators end a process that asks for so much */
-        refuse(spec, &large, KILN_ENOMEM, "has no room for 2 arrays");
+        refuse(spec, &large, KILN_ENOMEM, "has no room: 2 arrays");
 }
 END_TEST
 

@@ -22,7 +22,7 @@ typedef struct run_args {
     const char *spec;
     text_list in;
     arg_texts texts;
-    const char *out;
+    text_list out;
     bool verify, time, stats;
     common_args common;
 } run_args;
@@ -30,10 +30,11 @@ typedef struct run_args {
 /* An array that is an argument of the kernel. */
 typedef struct run_array {
     const kiln_param *param;
-    uint32_t index;      /* among the parameters of the kernel */
-    size_t place;        /* among the arguments of a launch */
-    npy_array npy;       /* its file or, of the result, its shape */
-    void *host, *device; /* its memory, NULL until it is made; the same where that is enough */
+    uint32_t index;       /* among the parameters of the kernel */
+    size_t place;         /* among the arguments of a launch */
+    npy_array npy;        /* its file or, of a result, its shape */
+    void *host, *device;  /* its memory, NULL until it is made; the same where that is enough */
+    struct output output; /* of a result */
 } run_array;
 
 /* One run, from the files to the result. Parts that are not yet made are NULL. */
@@ -48,21 +49,20 @@ typedef struct run_job {
     bool flat;
     run_array arrays[ARGVALUES_ARGS];
     size_t count;
-    run_array *result; /* the one that is written */
+    run_array *result; /* the first that is written */
     arg_values values;
     uint64_t bytes; /* that a launch reads and writes */
     kiln_timing timing;
     verified_launch verified;
-    struct output output;
 } run_job;
 
 static const struct usage usage = {
-    "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [options]",
+    "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [--out FILE.npy ...] [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape and\n"
     "dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32, <f8 f64,\n"
     "<f2 f16. bf16 is stored as <u2 bits, where SPEC names dtype=bf16. A template can declare other shapes and\n"
-    "types of its arrays. FILE of --out may be one of the inputs: it is replaced only when the whole result is\n"
-    "there.",
+    "types of its arrays, and several results. FILE of --out may be one of the inputs: it is replaced only when\n"
+    "all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
 };
@@ -71,7 +71,7 @@ static void parse_args(run_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
         { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
-        { "out", 'o', OPTION_TEXT, "FILE", "write the result to FILE", &args->out },
+        { "out", 'o', OPTION_LIST, "FILE", "write the result to FILE; once for each result, in order", &args->out },
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
         { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a user-defined template that no input has",
           &args->texts.sizes },
@@ -82,10 +82,12 @@ static void parse_args(run_args *args, int argc, char **argv)
     text_list words = { NULL, 0 };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
     args->spec = words_spec(&usage, &words, 0);
-    if (args->in.count == 0)
-        options_refuse(&usage, "no input given, expected --in FILE.npy");
-    if (!args->out)
-        options_refuse(&usage, "no output given, expected --out FILE.npy");
+    if (args->out.count == 0)
+        options_refuse(&usage, "no output given, expected --in FILE.npy for each input and --out FILE.npy");
+    for (size_t i = 1; i < args->out.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(args->out.items[i], args->out.items[k]) == 0)
+                options_refuse(&usage, "--out %s is given twice", args->out.items[i]);
 }
 
 static int refuse(const run_job *job, kiln_status status)
@@ -100,12 +102,19 @@ static bool is_read(const run_array *array)
     return array->param->role != KILN_ROLE_OUT;
 }
 
-static int check_count(const run_job *job, size_t inputs)
+static int check_counts(const run_job *job, kernel_takes takes)
 {
-    if (inputs == job->args->in.count)
-        return STATUS_DONE;
-    return fail(STATUS_USAGE, "'%s' reads %zu array%s, %zu given; give --in once for each", job->args->spec, inputs,
-                inputs == 1 ? "" : "s", job->args->in.count);
+    const run_args *args = job->args;
+    size_t inputs = takes.in + takes.inout, results = takes.out + takes.inout;
+    if (inputs > 0 && args->in.count == 0)
+        return fail(STATUS_USAGE, "no input given, expected --in FILE.npy; see kiln run --help");
+    if (inputs != args->in.count)
+        return fail(STATUS_USAGE, "'%s' reads %zu array%s, %zu given; give --in once for each", args->spec, inputs,
+                    inputs == 1 ? "" : "s", args->in.count);
+    if (results != args->out.count)
+        return fail(STATUS_USAGE, "'%s' writes %zu array%s, and %zu --out %s given; give --out once for each",
+                    args->spec, results, results == 1 ? "" : "s", args->out.count, args->out.count == 1 ? "is" : "are");
+    return STATUS_DONE;
 }
 
 /* Finds the arrays of the signature that the spec has now. Opens no file. */
@@ -113,15 +122,15 @@ static int find_arrays(run_job *job)
 {
     const kiln_signature *signature = spec_signature(job->spec);
     kernel_takes takes = signature_takes(signature);
-    size_t place = 0, inputs = takes.in + takes.inout, results = takes.out + takes.inout;
+    const text_list *files = &job->args->out;
+    size_t place = 0, results = 0;
     /* A spec without the op that its template wants has no inputs, and is refused with the kernel. */
-    int status = inputs > 0 ? check_count(job, inputs) : STATUS_DONE;
+    int status = takes.in + takes.inout > 0 ? check_counts(job, takes) : STATUS_DONE;
     if (status)
         return status;
-    if (results != 1)
-        return fail(STATUS_USAGE, "the kernel writes %zu arrays: kiln run can write one", results);
     job->flat = takes.flat;
     job->count = 0;
+    job->result = NULL;
     for (uint32_t i = 0; i < signature->param_count && place < ARGVALUES_ARGS; i++) {
         const kiln_param *param = signature->params[i];
         run_array *array = &job->arrays[job->count];
@@ -129,9 +138,13 @@ static int find_arrays(run_job *job)
         place += param->role != KILN_ROLE_FORMULA;
         if (param->dims == 0 || param->role == KILN_ROLE_FORMULA)
             continue;
-        *array = (run_array){ .param = param, .index = i, .place = at, .npy = { .path = job->args->out, .fd = -1 } };
-        job->result = param->role == KILN_ROLE_IN ? job->result : array;
+        *array = (run_array){ .param = param, .index = i, .place = at, .npy.fd = -1, .output.fd = -1 };
         job->count++;
+        if (param->role == KILN_ROLE_IN)
+            continue;
+        array->npy.path = results < files->count ? files->items[results] : "";
+        results++;
+        job->result = job->result ? job->result : array;
     }
     return STATUS_DONE;
 }
@@ -247,6 +260,11 @@ static int check_input(const run_array *array, const uint64_t *shape)
     return STATUS_DONE;
 }
 
+static bool is_result(const run_array *array)
+{
+    return array->param->role != KILN_ROLE_IN;
+}
+
 static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimensions)
 {
     npy_array *npy = &result->npy;
@@ -276,7 +294,7 @@ static int settle_shapes(run_job *job)
     for (size_t i = 0; i < job->count && !status; i++) {
         run_array *array = &job->arrays[i];
         uint64_t shape[KILN_DIMS_MAX];
-        if (job->flat) {
+        if (job->flat && first) {
             status = is_read(array) ? STATUS_DONE : shape_result(array, first->shape, first->dimensions);
             continue;
         }
@@ -297,7 +315,7 @@ static int get_kernel(run_job *job)
         return refuse(job, status);
     job->info = kernel_info(job->kernel);
     kernel_takes takes = signature_takes(job->info.signature);
-    int result = check_count(job, takes.in + takes.inout);
+    int result = check_counts(job, takes);
     if (result)
         return result;
     char *problem = argvalues_read(&job->values, job->spec, &job->args->texts);
@@ -348,7 +366,6 @@ static int launch(run_job *job)
 {
     kiln_report *report = &job->session->report;
     const arg_values *values = &job->values;
-    const run_array *result = job->result;
     launch_job work = { job->kernel, values->sizes, values->size_count, values->args, values->arg_count, report };
     kiln_contender contender = { submit_launch, &work };
     const kiln_measure_options options = { .size = sizeof(options), .warmup = TIMED_WARMUP, .rounds = TIMED_ROUNDS };
@@ -360,8 +377,11 @@ static int launch(run_job *job)
     }
     kiln_status status = job->args->verify ? KILN_OK : time_once(job, &work);
     job->timing.median_ms = 0;
-    if (!status && result->npy.bytes && result->device != result->host)
-        status = kiln_download(job->device, result->host, result->device, result->npy.bytes, report);
+    for (size_t i = 0; i < job->count && !status; i++) {
+        const run_array *array = &job->arrays[i];
+        if (is_result(array) && array->npy.bytes && array->device != array->host)
+            status = kiln_download(job->device, array->host, array->device, array->npy.bytes, report);
+    }
     if (!status && job->bytes)
         status = job->args->time ? kiln_measure(&job->timing, job->device, &contender, 1, &options, report)
                                  : time_once(job, &work);
@@ -418,18 +438,44 @@ static void print_text(const run_job *job, FILE *stream)
         counters_print(job->session->service, stream);
 }
 
-/* Writes the file, puts it in place and tells of it: on stdout, or on stderr where the file itself goes to stdout. Of a
- * result that differs only JSON tells. */
-static int give_result(run_job *job, int status)
+static int write_result(run_array *result)
 {
-    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
     char *header = NULL;
-    if (!status) {
-        size_t length = npy_header(&header, &job->result->npy);
-        status = output_write(&job->output, header, length);
-    }
-    if (!status && !(status = output_write(&job->output, job->result->host, job->result->npy.bytes)))
-        status = output_commit(&job->output);
+    size_t length = npy_header(&header, &result->npy);
+    int status = output_write(&result->output, header, length);
+    return status ? status : output_write(&result->output, result->host, result->npy.bytes);
+}
+
+/* Does this for each result, until one fails. */
+static int each_result(run_job *job, int (*act)(run_array *result))
+{
+    int status = STATUS_DONE;
+    for (size_t i = 0; i < job->count && !status; i++)
+        status = is_result(&job->arrays[i]) ? act(&job->arrays[i]) : STATUS_DONE;
+    return status;
+}
+
+static int open_result(run_array *result)
+{
+    return output_open(&result->output, result->npy.path, result->npy.bytes);
+}
+
+static int commit_result(run_array *result)
+{
+    return output_commit(&result->output);
+}
+
+/* Writes the files, puts them in place once all are whole, and tells of them: on stdout, or on stderr where a file goes
+ * to stdout. Of a result that differs only JSON tells. */
+static int give_results(run_job *job, int status)
+{
+    FILE *stream = stdout;
+    for (size_t i = 0; i < job->count && !status; i++)
+        stream = is_result(&job->arrays[i]) && output_is_stdout(&job->arrays[i].output) ? stderr : stream;
+    if (!status)
+        status = each_result(job, write_result);
+    if (!status)
+        status = each_result(job, commit_result);
     if (job->args->common.json && stream == stdout && (!status || job->verified.differs))
         print_json(job);
     else if (!status)
@@ -448,17 +494,17 @@ static int compute(run_job *job)
     if (!status)
         status = settle_shapes(job);
     if (!status)
-        status = output_open(&job->output, job->args->out, job->result->npy.bytes);
+        status = each_result(job, open_result);
     for (size_t i = 0; i < job->count && !status; i++)
         status = load_array(job, &job->arrays[i]);
     if (!status)
         status = launch(job);
-    return give_result(job, status);
+    return give_results(job, status);
 }
 
 static int run(struct session *session, void *data)
 {
-    run_job job = { .args = data, .session = session, .values.by_inputs = true, .output = { .fd = -1 } };
+    run_job job = { .args = data, .session = session, .values.by_inputs = true };
     int status = compute(&job);
     for (size_t i = 0; i < job.count; i++) {
         run_array *array = &job.arrays[i];
@@ -466,8 +512,8 @@ static int run(struct session *session, void *data)
         if (array->device != array->host)
             kiln_free(job.device, array->device);
         free(array->host);
+        output_close(&array->output);
     }
-    output_close(&job.output);
     kiln_kernel_release(job.kernel);
     kiln_spec_free(job.spec);
     return status;

@@ -115,6 +115,7 @@ enum { SOURCE_LISTS = sizeof(source_lists) / sizeof(source_lists[0]) };
 static bool get_source(const kiln__frame *frame, const char *name, kiln__unit *out)
 {
     bool good = (out->name = kiln__strdup(name)) != NULL;
+    out->as_source = true;
     for (size_t i = 0; i < SOURCE_LISTS && good; i++)
         good = kiln__worker_get_list(frame, source_lists[i].tag, (kiln__list *)((char *)out + source_lists[i].offset));
     return good && out->places.count % 2 == 0 && out->headers.count % 2 == 0 && out->parts.count % 2 == 0;

@@ -12,7 +12,7 @@
 #include "cli/common.h"
 
 /* The files that a signal or an early exit must remove; plain arrays, because a handler reads them. */
-enum { WATCHED = 4 };
+enum { WATCHED = 16 };
 static char doomed[WATCHED][PATH_MAX];
 static volatile sig_atomic_t has_doomed[WATCHED];
 

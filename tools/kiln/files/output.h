@@ -17,7 +17,7 @@ struct output {
 };
 
 /* Makes the temporary file and takes `bytes` of space for it where the file system can say; `path` "-" is stdout. The
- * temporary files of up to four outputs at a time are removed when the process ends or is interrupted. For one thread.
+ * temporary files of up to 16 outputs at a time are removed when the process ends or is interrupted. For one thread.
  * Returns STATUS_DONE, or STATUS_USAGE after a message. output_close is right after either. */
 int output_open(struct output *out, const char *path, uint64_t bytes);
 

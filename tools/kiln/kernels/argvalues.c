@@ -127,7 +127,7 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const text_list 
         used += given;
         if (given > 1)
             return need_format("--size %s is given twice", name);
-        if (!value && !flat && !out->bound[i])
+        if (!value && (!flat || out->by_inputs) && !out->bound[i])
             return missing_size(out, spec, name);
         if (value && !parse_size(&size, value))
             return need_format("--size %s=%s is not a size; expected 1048576, 2^20, 64M or 4096x393216", name, value);

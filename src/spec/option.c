@@ -1,5 +1,5 @@
 /* The options of a CUDA compiler: what NVRTC is given of each, what is left out, and why others are refused. */
-#include "source/source.h"
+#include "spec/option.h"
 
 #include <string.h>
 
@@ -277,8 +277,7 @@ kiln_status kiln__option_take(kiln__unit *unit, const char *option, const char *
     return KILN_OK;
 }
 
-/* Whether an option that was taken is passed on as `name`; *value gets the text behind its "=", "" if it has none. */
-static bool is_option(const char *option, const char *name, const char **value)
+bool kiln__option_is(const char *option, const char *name, const char **value)
 {
     size_t length = strlen(name);
     if (strncmp(option, name, length) != 0 || (option[length] != '\0' && option[length] != '='))
@@ -287,73 +286,25 @@ static bool is_option(const char *option, const char *name, const char **value)
     return true;
 }
 
+bool kiln__option_same(const char *one, const char *other)
+{
+    one += strspn(one, "-");
+    other += strspn(other, "-");
+    size_t length = strcspn(one, "=");
+    return length == strcspn(other, "=") && strncmp(one, other, length) == 0;
+}
+
 bool kiln__option_tells_directory(const char *option)
 {
     const char *value;
-    return is_option(option, "-lineinfo", &value) || is_option(option, "-G", &value);
+    return kiln__option_is(option, "-lineinfo", &value) || kiln__option_is(option, "-G", &value);
 }
 
 bool kiln__option_sets_device(const char *option, bool *on)
 {
     const char *value;
-    bool found = is_option(option, "-default-device", &value);
+    bool found = kiln__option_is(option, "-default-device", &value);
     if (found)
         *on = strcmp(value, "false") != 0;
     return found;
-}
-
-/* ---- Linking */
-
-kiln__linking kiln__source_linking(const kiln__unit *unit)
-{
-    const char *value;
-    kiln__linking out = KILN__LINK_NONE;
-    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;) {
-        if (is_option(at, "-dlto", &value))
-            return KILN__LINK_OPTIMIZED;
-        if (is_option(at, "-rdc", &value))
-            out = strcmp(value, "false") != 0 ? KILN__LINK_CODE : KILN__LINK_NONE;
-    }
-    return out;
-}
-
-/* Of NVRTC and of nvJitLink, which has 0 and 1 for false and true. */
-static const struct {
-    const char *compiler, *linker;
-} shared[] = {
-    { "--ftz", "-ftz" },
-    { "--prec-div", "-prec-div" },
-    { "--prec-sqrt", "-prec-sqrt" },
-    { "--fmad", "-fma" },
-};
-
-void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
-{
-    const char *value;
-    kiln__text option = { 0 };
-    kiln__text_printf(&option, "-arch=%s", unit->target.name);
-    kiln__list_add(out, kiln__text_string(&option));
-    bool optimized = kiln__source_linking(unit) == KILN__LINK_OPTIMIZED;
-    if (optimized)
-        kiln__list_add(out, "-lto");
-    for (const char *at = NULL; optimized && (at = kiln__list_next(&unit->options, at)) != NULL;) {
-        bool fast = is_option(at, "--use_fast_math", &value);
-        if (is_option(at, "--maxrregcount", &value)) {
-            option.length = 0;
-            kiln__text_printf(&option, "-maxrregcount=%s", value);
-            kiln__list_add(out, kiln__text_string(&option));
-        } else if (kiln__option_tells_directory(at)) {
-            kiln__list_add(out, strcmp(at, "-G") == 0 ? "-g" : "-lineinfo");
-        }
-        for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-            if (fast || is_option(at, shared[i].compiler, &value)) {
-                bool on = fast ? strcmp(shared[i].compiler, "--ftz") == 0 || strcmp(shared[i].compiler, "--fmad") == 0
-                               : strcmp(value, "true") == 0;
-                option.length = 0;
-                kiln__text_printf(&option, "%s=%d", shared[i].linker, on);
-                kiln__list_add(out, kiln__text_string(&option));
-            }
-    }
-    out->bytes.failed = out->bytes.failed || option.failed;
-    kiln__text_fini(&option);
 }
