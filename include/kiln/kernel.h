@@ -173,9 +173,11 @@ typedef struct kiln_function_info {
     size_t size;
     const char *name;   /* as it was asked for */
     const char *symbol; /* its name in the code */
-    int registers;      /* per thread; -1: unknown, as in the next two */
+    int registers;      /* per thread; -1: unknown, as in the next four */
     int local_bytes;    /* per thread: local arrays and spills */
     int shared_bytes;   /* static, per block */
+    int max_threads;    /* of a block: of __launch_bounds__ or __block_size__, else the most that GPUs take */
+    int block_threads;  /* that each block must have, by __block_size__; 0: any number up to max_threads */
 } kiln_function_info;
 
 /* Strings and functions live as long as the program. */

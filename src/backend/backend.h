@@ -149,6 +149,7 @@ typedef struct kiln__function_facts {
     int registers, local_bytes;       /* per thread */
     int shared_bytes, constant_bytes; /* static */
     int max_threads;                  /* of a block */
+    int block_threads;                /* that each block must have, 0: any number; no driver tells */
 } kiln__function_facts;
 
 typedef struct kiln__function_vtable {

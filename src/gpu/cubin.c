@@ -10,12 +10,15 @@ enum {
     MACHINE_CUDA = 190,
     RESERVED_SHARED =
         1024, /* on the GPUs that keep some for the system, of every block: in the section, not the program's */
-    KERNEL_FLAG = 0x10, /* of a symbol that a host may launch */
-    FORM_SIZED = 4,     /* a record whose last two bytes are the length of what follows */
+    KERNEL_FLAG = 0x10,      /* of a symbol that a host may launch */
+    FORM_SIZED = 4,          /* a record whose last two bytes are the length of what follows */
+    INFO_MAX_THREADS = 0x05, /* x, y and z of __launch_bounds__ */
+    INFO_BLOCK = 0x10,       /* those of __block_size__ */
     INFO_FRAME_SIZE = 0x11,
     INFO_PARAMETER = 0x17,       /* number of the symbol, ordinal, offset, and a word with the bytes above bit 18 */
     INFO_LARGE_PARAMETER = 0x45, /* the same of kernels with more than 4 KiB of them; the bytes are the low half */
-    INFO_REGISTERS = 0x2f
+    INFO_REGISTERS = 0x2f,
+    MOST_THREADS = 1024 /* of a block, on every GPU */
 };
 
 bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN_REASON_SIZE])
@@ -128,23 +131,53 @@ unsigned kiln__cubin_count(const void *bytes, const char *name)
     return count;
 }
 
-/* Records: form, attribute, and two bytes that are a value or the length of one. Those wanted are a symbol and a
- * number. */
+/* The record at *at, which goes on behind it: form, attribute, and two bytes that are a value or the length of one.
+ * NULL at the end, and where a record is not whole. */
+static const uint8_t *next_record(const uint8_t **at, const uint8_t *end, size_t *size)
+{
+    const uint8_t *record = *at;
+    if (end - record < 4)
+        return NULL;
+    *size = record[0] == FORM_SIZED ? kiln__read_u16(record + 2) : 0;
+    if (*size > (size_t)(end - record) - 4)
+        return NULL;
+    *at = record + 4 + *size;
+    return record;
+}
+
+/* Reads the records of all kernels. Those wanted are a symbol and a number. */
 static void read_info(const uint8_t *at, uint64_t length, uint32_t symbol, kiln__cubin_usage *out)
 {
-    while (length >= 4) {
-        uint64_t size = at[0] == FORM_SIZED ? kiln__read_u16(at + 2) : 0;
-        if (size > length - 4)
-            return;
-        if (size == 8 && kiln__read_u32(at + 4) == symbol) {
-            int value = (int)(kiln__read_u32(at + 8) & INT32_MAX);
-            if (at[1] == INFO_REGISTERS)
-                out->registers = value;
-            else if (at[1] == INFO_FRAME_SIZE)
-                out->stack_bytes = value;
-        }
-        at += 4 + size;
-        length -= 4 + size;
+    const uint8_t *end = at + length, *record;
+    for (size_t size; (record = next_record(&at, end, &size)) != NULL;) {
+        if (size != 8 || kiln__read_u32(record + 4) != symbol)
+            continue;
+        int value = (int)(kiln__read_u32(record + 8) & INT32_MAX);
+        if (record[1] == INFO_REGISTERS)
+            out->registers = value;
+        else if (record[1] == INFO_FRAME_SIZE)
+            out->stack_bytes = value;
+    }
+}
+
+/* The threads of x by y by z; MOST_THREADS for more. */
+static int read_threads(const uint8_t *value)
+{
+    uint64_t threads = 1;
+    for (int i = 0; i < 3 && threads <= MOST_THREADS; i++)
+        threads *= kiln__read_u32(value + (ptrdiff_t)4 * i);
+    return threads > MOST_THREADS ? MOST_THREADS : (int)threads;
+}
+
+/* Reads the records of one kernel about its blocks. */
+static void read_blocks(const uint8_t *at, uint64_t length, kiln__cubin_usage *out)
+{
+    const uint8_t *end = at + length, *record;
+    for (size_t size; (record = next_record(&at, end, &size)) != NULL;) {
+        if (size != 12 || (record[1] != INFO_MAX_THREADS && record[1] != INFO_BLOCK))
+            continue;
+        out->max_threads = read_threads(record + 4);
+        out->block_threads = record[1] == INFO_BLOCK ? out->max_threads : out->block_threads;
     }
 }
 
@@ -168,17 +201,16 @@ int kiln__cubin_parameters(const void *bytes, const char *name, size_t *sizes, i
     for (int i = 0; i < most; i++)
         sizes[i] = 0;
     const uint8_t *at = (const uint8_t *)bytes + section.sh_offset, *end = at + section.sh_size;
-    while (end - at >= 4) {
-        size_t size = at[0] == FORM_SIZED ? kiln__read_u16(at + 2) : 0;
-        if (size > (size_t)(end - at) - 4)
+    const uint8_t *record;
+    for (size_t size; (record = next_record(&at, end, &size)) != NULL;) {
+        if (size != 12 || (record[1] != INFO_PARAMETER && record[1] != INFO_LARGE_PARAMETER))
+            continue;
+        if (!read_parameter(record, sizes, most))
             return -1;
-        if (size == 12 && (at[1] == INFO_PARAMETER || at[1] == INFO_LARGE_PARAMETER)) {
-            if (!read_parameter(at, sizes, most))
-                return -1;
-            count++;
-        }
-        at += 4 + size;
+        count++;
     }
+    if (end - at >= 4)
+        return -1;
     for (int i = 0; i < count; i++)
         if (i == most || sizes[i] == 0)
             return -1;
@@ -199,7 +231,7 @@ void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage
     symbol_table symbols;
     Elf64_Sym symbol;
     Elf64_Shdr section;
-    *out = (kiln__cubin_usage){ -1, -1, -1 };
+    *out = (kiln__cubin_usage){ -1, -1, -1, -1, -1 };
     if (!find_symbols(bytes, &symbols))
         return;
     for (uint64_t i = 0; i < symbols.count; i++) {
@@ -207,6 +239,10 @@ void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage
         if (found == NULL || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || strcmp(found, name) != 0)
             continue;
         out->shared_bytes = shared_bytes(bytes, name);
+        out->max_threads = MOST_THREADS;
+        out->block_threads = 0;
+        if (find_section(bytes, ".nv.info.", name, &section) && section.sh_type != SHT_NOBITS)
+            read_blocks((const uint8_t *)bytes + section.sh_offset, section.sh_size, out);
         if (find_section(bytes, ".nv.info", "", &section) && section.sh_type != SHT_NOBITS)
             read_info((const uint8_t *)bytes + section.sh_offset, section.sh_size, (uint32_t)i, out);
     }

@@ -38,9 +38,11 @@ int kiln__cubin_parameters(const void *bytes, const char *name, size_t *sizes, i
 
 /* The resources of a kernel, as a checked cubin tells them: -1 where it does not. */
 typedef struct kiln__cubin_usage {
-    int registers;    /* per thread */
-    int stack_bytes;  /* per thread: its arrays and spilled registers */
-    int shared_bytes; /* static, per block */
+    int registers;     /* per thread */
+    int stack_bytes;   /* per thread: its arrays and spilled registers */
+    int shared_bytes;  /* static, per block */
+    int max_threads;   /* of a block */
+    int block_threads; /* that each block must have; 0: any number up to max_threads */
 } kiln__cubin_usage;
 void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage *out);
 

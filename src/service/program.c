@@ -252,8 +252,8 @@ void kiln__kernel_release(kiln_kernel *kernel)
 /* Loaded code is described by the driver, other code by its cubin. -1: unknown. */
 static kiln__function_facts facts_of(const kiln_program *program, const kiln__function *function)
 {
-    kiln__function_facts facts = { -1, -1, -1, -1, -1 };
-    kiln__cubin_usage usage = { -1, -1, -1 };
+    kiln__function_facts facts = { -1, -1, -1, -1, -1, -1 };
+    kiln__cubin_usage usage = { -1, -1, -1, -1, -1 };
     char reason[KILN__CUBIN_REASON_SIZE];
     if (function->variable)
         return facts;
@@ -269,6 +269,8 @@ static kiln__function_facts facts_of(const kiln_program *program, const kiln__fu
     facts.registers = usage.registers;
     facts.local_bytes = usage.stack_bytes;
     facts.shared_bytes = usage.shared_bytes;
+    facts.max_threads = usage.max_threads;
+    facts.block_threads = usage.block_threads;
     return facts;
 }
 
@@ -292,7 +294,9 @@ static const kiln__function_infos *infos_of(const kiln_program *program)
                                                .symbol = function->symbol,
                                                .registers = facts.registers,
                                                .local_bytes = facts.local_bytes,
-                                               .shared_bytes = facts.shared_bytes };
+                                               .shared_bytes = facts.shared_bytes,
+                                               .max_threads = facts.max_threads,
+                                               .block_threads = facts.block_threads };
         made->list[i] = &made->infos[i];
     }
     if (atomic_compare_exchange_strong(place, &known, made))

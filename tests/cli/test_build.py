@@ -11,6 +11,22 @@ extern "C" __global__ void plain(int *p) { int unused; *p = DEPTH; }
 """
 
 
+# A kernel that wants many registers: each step needs all values of the step before.
+BOUNDS = "".join(f'''extern "C" __global__ void {bounds} {name}(float *p) {{
+    float v[140];
+    #pragma unroll
+    for (int i = 0; i < 140; i++) v[i] = p[i * 32 + threadIdx.x];
+    for (int k = 0; k < 9; k++) {{
+        #pragma unroll
+        for (int i = 0; i < 140; i++) v[i] = v[i] * v[139 - i] + p[k];
+    }}
+    #pragma unroll
+    for (int i = 0; i < 140; i++) p[i * 32 + threadIdx.x] = v[i];
+}}
+''' for name, bounds in (("loose", ""), ("bound", "__launch_bounds__(256)"), ("tight", "__launch_bounds__(1024)"),
+                         ("fixed", "__block_size__((128, 2, 1))")))
+
+
 class Build(KilnTest):
     def setUp(self):
         super().setUp()
@@ -194,8 +210,8 @@ class Build(KilnTest):
         rows = self.kiln_json(*show, "--block", "64")["resources"]
         self.assertEqual(rows[0]["name"], "scale<float, 4>")
         self.assertEqual((rows[0]["shared_bytes"], rows[0]["stack_bytes"]), (256, 0))
-        self.assertEqual(rows[0]["occupancy"]["threads"], 32 * 64)
-        self.assertEqual((rows[0]["occupancy"]["fraction"], rows[0]["occupancy"]["limit"]), (1, "threads"))
+        self.assertEqual(rows[0]["occupancy"], [{"block": 64, "blocks": 32, "threads": 32 * 64, "fraction": 1, "limit": "threads",
+                                                 "problem": None}])
         self.assertIn("32 blocks of 32 threads on a multiprocessor, 1024 of 2048 threads (50%), limited by blocks",
                       self.kiln(*show, "--block", "32", "--resources").stdout)
         other = self.kiln("show", self.file, "-I", self.path("inc"), "--target", "sm_110", "--resources", status=None)
@@ -206,7 +222,50 @@ class Build(KilnTest):
         self.assert_bad(("show", "op=relu6", "--target", "sm_90"), "is a spec", "write target=sm_90")
         self.assert_bad(("show", self.path("none.cu")), "cannot be read", "none.cu")
         spec = self.kiln_json("show", "op=relu6 dtype=f32 block=256 target=sm_90")["resources"][0]
-        self.assertEqual((spec["name"], spec["occupancy"]["block"]), ("kiln_vector", 256))
+        self.assertEqual((spec["name"], spec["occupancy"][0]["block"]), ("kiln_vector", 256))
+
+    def test_bounds_of_blocks(self):
+        """Each function has its bounds; ptxas gives it the registers, 255 without bounds and 64 for 1024 threads."""
+        file = self.write("bounds.cu", BOUNDS)
+        show = ("show", file, "--target", "sm_90", "--resources")
+        rows = {row["name"]: row for row in self.kiln_json(*show, "--block", "128,256..1024,2048")["resources"]}
+        self.assertEqual({name: row["max_threads"] for name, row in rows.items()},
+                         {"loose": 1024, "bound": 256, "tight": 1024, "fixed": 256})
+        self.assertEqual([one["block"] for one in rows["loose"]["occupancy"]], [128, 256, 512, 1024, 2048])
+        problems = {name: [one["problem"] for one in row["occupancy"]] for name, row in rows.items()}
+        bound, fixed, gpus = "its __launch_bounds__ are 256 threads", "its __block_size__ has 256 threads", "no GPU takes more than 1024 threads"
+        self.assertEqual(problems["bound"], [None, None, bound, bound, bound])
+        self.assertEqual(problems["fixed"], [fixed, None, fixed, fixed, fixed])
+        self.assertEqual(problems["tight"], [None] * 4 + [gpus])
+        self.assertEqual(problems["loose"], [None, None, "too much registers", "too much registers", gpus])
+        self.assertGreater(rows["loose"]["registers"], 128)
+        self.assertLessEqual(rows["tight"]["registers"], 64)
+        self.assertGreater(rows["tight"]["stack_bytes"], 0)
+        for row in rows.values():
+            for one in row["occupancy"]:
+                self.assertEqual(one["blocks"] > 0, one["problem"] is None, one)
+
+        table = self.kiln(*show, "--block", "256,512").stdout.splitlines()
+        self.assertEqual(len(table), 1 + 2 * 4)
+        self.assertTrue(any(line.endswith("impossible: " + bound) for line in table), table)
+        usual = self.kiln(*show).stdout
+        self.assertIn("occupancy  fixed: 1 block of 256 threads on a multiprocessor", usual)
+        self.assertIn("a block of 512 threads is impossible: " + bound, self.kiln(*show, "--block", "512").stdout)
+        for block in ("x", "0", "64..32", "64,"):
+            self.assert_bad((*show, "--block", block), f"--block {block}", "128,256,512")
+
+    def test_specs_are_compared(self):
+        shown = self.kiln_json("show", "op=relu6", "dtype=f32,f64", "block=128..512*2", "target=sm_90", "--resources")["results"]
+        self.assertEqual([[word for word in row["spec"].split() if word.startswith(("dtype", "block"))] for row in shown],
+                         [[f"dtype={dtype}", f"block={block}"] for dtype in ("f32", "f64") for block in (128, 256, 512)])
+        for row in shown:
+            block = int(row["spec"].split("block=")[1].split()[0])
+            for function in row["resources"]:
+                self.assertEqual(([one["block"] for one in function["occupancy"]], function["max_threads"]), ([block], block))
+        table = self.kiln("show", "op=relu6 dtype=f32 block=128,256 target=sm_90", "--resources").stdout.splitlines()
+        self.assertEqual(len(table), 1 + 2 * len(shown[0]["resources"]))
+        self.assert_bad(("show", "op=relu6", "--block", "128,256"), "write target=sm_90 and block=128,256")
+        self.assertIn("none to speak of", self.kiln("show", "op=relu6 block=64,128 target=cpu", "--resources").stdout)
 
     def test_reads_nothing_else(self):
         self.write("secret.h", "SECRET stuff\n")

@@ -92,48 +92,6 @@ static const struct usage usage = {
 
 /* ---- The command line */
 
-/* Adds the sizes of "2^20" or of a range, "2^10..2^28" or "2^10..2^30*4", which is cut into its parts. */
-static bool add_sizes(bench_set *set, char *item)
-{
-    uint64_t low, high, factor = 2;
-    char *dots = strstr(item, ".."), *star = strchr(item, '*');
-    if (dots)
-        *dots = '\0';
-    if (dots && star > dots)
-        *star = '\0';
-    if (dots && star > dots && !parse_size(&factor, star + 1))
-        return false;
-    if (!parse_size(&low, item) || !parse_size(&high, dots ? dots + 2 : item) || low > high || factor < 2)
-        return false;
-    for (uint64_t size = low;; size *= factor) {
-        if (set->size_count == SIZES_MAX)
-            return false;
-        set->sizes[set->size_count++] = size;
-        if (size > high / factor)
-            return true;
-    }
-}
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void read_sizes(bench_set *set, const char *text)
-{
-    for (char *rest = need_copy(text), *item; (item = strsep(&rest, ","));)
-        if (!add_sizes(set, item))
-            options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
-                           text);
-    qsort(set->sizes, set->size_count, sizeof(set->sizes[0]), by_size);
-    size_t kept = 1;
-    for (size_t i = 1; i < set->size_count; i++)
-        if (set->sizes[i] != set->sizes[kept - 1])
-            set->sizes[kept++] = set->sizes[i];
-    set->size_count = kept;
-}
-
 static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
 {
     const option_row rows[] = {
@@ -146,8 +104,10 @@ static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
     text_list words = { NULL, 0 };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
     words_specs(&args->specs, &usage, &words, 0);
-    if (args->size)
-        read_sizes(set, args->size);
+    set->size_count = args->size ? parse_sizes(set->sizes, COUNT_OF(set->sizes), args->size) : 0;
+    if (args->size && set->size_count == 0)
+        options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
+                       args->size);
     results_check(&usage, args->csv, args->plot, args->common.json);
     args->rounds = args->rounds ? args->rounds : ROUNDS;
 }

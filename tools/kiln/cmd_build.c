@@ -7,6 +7,7 @@
 #include "files/output.h"
 #include "kernels/built.h"
 #include "kernels/sourceargs.h"
+#include "text/format.h"
 #include "text/jsonout.h"
 #include "text/table.h"
 
@@ -76,11 +77,6 @@ typedef struct build_work {
     int result;
 } build_work;
 
-static const char *known_text(int value)
-{
-    return value >= 0 ? need_format("%d", value) : "-";
-}
-
 /* Adds the program to the table and to the list. */
 static void add_program(build_work *work, const kiln_program *program)
 {
@@ -90,9 +86,9 @@ static void add_program(build_work *work, const kiln_program *program)
     bool kept = built_is_kept(&work->sum, work->session->service, NULL, &work->source, info.origin);
     for (size_t i = 0; i < info.function_count; i++) {
         const kiln_function_info *function = info.functions[i];
-        table_row(work->table, (const char *const[]){ function->name, info.target, known_text(function->registers),
-                                                      known_text(function->local_bytes),
-                                                      known_text(function->shared_bytes), info.origin_name });
+        table_row(work->table, (const char *const[]){ function->name, info.target, format_known(function->registers),
+                                                      format_known(function->local_bytes),
+                                                      format_known(function->shared_bytes), info.origin_name });
         json_add(functions,
                  json_new("function", json_text(function->name), "symbol", json_text(function->symbol), "registers",
                           json_known(function->registers), "stack_bytes", json_known(function->local_bytes),

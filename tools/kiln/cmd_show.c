@@ -12,14 +12,16 @@
 #include "text/format.h"
 #include "text/jsonout.h"
 
-enum { USUAL_BLOCK = 256 };
+enum { MOST_BLOCKS = 64 };
 
 typedef struct show_args {
     const char *spec; /* or the path of a CUDA file that declares no template */
     bool source_only, ptx, sass, resources, spec_only, key, cubin, object, log;
     const char *output;
     const char *target; /* of a file */
-    uint32_t block;
+    const char *block;  /* a list, or NULL */
+    uint64_t blocks[MOST_BLOCKS];
+    size_t block_count;
     bool is_source; /* it is that path */
     source_args source;
     common_args common;
@@ -50,7 +52,7 @@ static void parse_args(show_args *args, int argc, char **argv)
         { "output", 'o', OPTION_TEXT, "FILE", "write to FILE", &args->output },
         SOURCE_ARGS_ROWS(&args->source, &args->common),
         { "target", 't', OPTION_TEXT, "NAME", "of a file: sm_90; default the device's", &args->target },
-        { "block", 0, OPTION_NUMBER, "N", "of a file: threads of a block, for the occupancy; default 256",
+        { "block", 0, OPTION_TEXT, "LIST", "of a file: threads of a block, for the occupancy; 128,256 or 64..1024*2",
           &args->block },
     };
     text_list words = { NULL, 0 };
@@ -71,9 +73,12 @@ static void parse_args(show_args *args, int argc, char **argv)
     if (!args->is_source && (args->target || args->block || source_args_given(&args->source)))
         options_refuse(&usage,
                        "'%s' is a spec: --function, --target, --block, -I, -D and --option are for CUDA files; write "
-                       "target=sm_90",
+                       "target=sm_90 and block=128,256",
                        args->spec);
-    args->block = args->block ? args->block : USUAL_BLOCK;
+    args->block_count = args->block ? parse_sizes(args->blocks, MOST_BLOCKS, args->block) : 0;
+    if (args->block && args->block_count == 0)
+        options_refuse(&usage, "--block %s is no number of threads; expected 256, 128,256,512 or 64..1024*2",
+                       args->block);
 }
 
 /* Prints bytes, or writes them to the file of --output. */
@@ -121,7 +126,13 @@ static void show_overview(struct session *session, const show_args *args, const 
         if (length > 0)
             text_append(&parts, "  ", "%s %zu B", sections[i], length);
     }
-    resources_find(&found, session, program, spec, args->block);
+    resources_find(&found, session, program, spec, args->block ? args->blocks : NULL, args->block_count);
+    if (args->resources && args->block_count > 1 && !args->common.json) {
+        struct table *table = resources_table();
+        resources_compare(table, &found);
+        table_print(table, stdout);
+        return;
+    }
     if (args->common.json)
         json_print(json_new("spec", json_text(info.spec), "source", json_text(info.origin_name), "compile_ms",
                             json_number(info.compile_ms), "sections", lengths, "resources", resources_json(&found),
@@ -170,6 +181,50 @@ static int show_spec(struct session *session, const show_args *args)
     return result;
 }
 
+/* ---- Several specs, by their resources */
+
+typedef struct comparison {
+    struct session *session;
+    struct table *table;
+    json_t *results;
+    kiln_status status; /* of the spec that was added last */
+} comparison;
+
+static int compare_spec(void *data, const kiln_spec *spec)
+{
+    comparison *self = data;
+    kiln_program *program = NULL;
+    chip_use found;
+    self->status = build_spec(&program, self->session->service, spec, &self->session->report);
+    if (self->status)
+        return 1;
+    resources_find(&found, self->session, program, spec, NULL, 0);
+    resources_compare(self->table, &found);
+    json_add(self->results, json_new("spec", json_text(found.name), "resources", resources_json(&found), NULL));
+    kiln_program_release(program);
+    return 0;
+}
+
+static int count_spec(void *data, const kiln_spec *spec)
+{
+    (void)spec;
+    ++*(size_t *)data;
+    return 0;
+}
+
+/* Each spec is compiled, so its resources are those that it has with its block. */
+static int compare_specs(struct session *session, const show_args *args)
+{
+    comparison self = { .session = session, .table = resources_table(), .results = json_array() };
+    kiln_status status = kiln_spec_expand(session->service, args->spec, compare_spec, &self, &session->report);
+    int result = session_status(session, status ? status : self.status, NULL);
+    if (!result && args->common.json)
+        json_print(json_new("results", self.results, NULL));
+    else if (!result)
+        table_print(self.table, stdout);
+    return result;
+}
+
 static int show_file(struct session *session, const show_args *args)
 {
     kiln_source source;
@@ -186,7 +241,15 @@ static int show_file(struct session *session, const show_args *args)
 static int show(struct session *session, void *data)
 {
     const show_args *args = data;
-    return args->is_source ? show_file(session, args) : show_spec(session, args);
+    size_t specs = 0;
+    if (args->is_source)
+        return show_file(session, args);
+    kiln_status status = args->resources
+                             ? kiln_spec_expand(session->service, args->spec, count_spec, &specs, &session->report)
+                             : KILN_OK;
+    if (status)
+        return session_status(session, status, NULL);
+    return specs > 1 ? compare_specs(session, args) : show_spec(session, args);
 }
 
 int command_show(int argc, char **argv)

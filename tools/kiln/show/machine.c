@@ -1,4 +1,4 @@
-/* Runs disassemblers and reads their output. */
+/* Runs disassemblers. */
 #include "show/machine.h"
 
 #include <stdlib.h>
@@ -43,40 +43,4 @@ int machine_disassemble(char **out, size_t *length, const kiln_program *program)
         return fail(STATUS_FAILED, "the compiled result holds no machine code");
     int status = run_tool(out, length, "objdump", "-d", "--no-show-raw-insn", data, size);
     return status < 0 ? fail(STATUS_FAILED, "no objdump found on PATH; install binutils") : status;
-}
-
-static int number_after(const char *line, const char *end, const char *label)
-{
-    const char *found = memmem(line, (size_t)(end - line), label, strlen(label));
-    return found ? atoi(found + strlen(label)) : -1;
-}
-
-/* Reads " Function NAME:" and, on the next line, "REG:16 STACK:0 SHARED:0 LOCAL:0 ...". */
-static size_t parse_usage(machine_usage **out, const char *text)
-{
-    static const char marker[] = "Function ";
-    size_t count = 0;
-    *out = NULL;
-    for (const char *at = strstr(text, marker); at; at = strstr(at, marker)) {
-        at += strlen(marker);
-        const char *next = strchr(at, '\n');
-        if (!next)
-            break;
-        const char *end = strchrnul(next + 1, '\n');
-        *out = need_array(*out, count + 1, sizeof(**out));
-        (*out)[count++] = (machine_usage){ need_format("%.*s", (int)strcspn(at, ":\n"), at),
-                                           number_after(next, end, "REG:"), number_after(next, end, "STACK:"),
-                                           number_after(next, end, "SHARED:"), number_after(next, end, "LOCAL:") };
-    }
-    return count;
-}
-
-bool machine_resources(machine_usage **out, size_t *count, const kiln_program *program)
-{
-    size_t size = 0, length = 0;
-    char *text = NULL;
-    const void *data = built_section(&size, program, "cubin");
-    bool told = data && run_tool(&text, &length, "cuobjdump", "--dump-resource-usage", NULL, data, size) == STATUS_DONE;
-    *count = told ? parse_usage(out, text) : 0;
-    return *count > 0;
 }

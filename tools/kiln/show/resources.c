@@ -1,4 +1,4 @@
-/* Finds the resources of compiled kernels, calculates their occupancy, and prints both. */
+/* Calculates the occupancy of compiled kernels by the limits of their target, and prints it with their resources. */
 #include "show/resources.h"
 
 #include <inttypes.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/built.h"
+#include "text/format.h"
 #include "text/spectext.h"
 
 /* ---- Occupancy */
@@ -16,6 +17,7 @@ typedef struct occupancy {
     uint32_t threads;  /* of these */
     uint32_t most;     /* threads that it could hold */
     const char *limit; /* the scarcest resource: "threads", "blocks", "registers" or "shared memory" */
+    char *problem;     /* why no such block can be launched, or NULL */
 } occupancy;
 
 /* From the CUDA programming guide's table of technical specifications per compute capability. All of these have 64 Ki
@@ -33,7 +35,15 @@ static const struct limits {
     { 100, 2048, 32, 228 << 10, 1024, 128 }, { 120, 1536, 24, 100 << 10, 1024, 128 },
 };
 
-enum { WARP = 32, REGISTERS = 64 << 10, REGISTER_UNIT = 256, PARTITIONS = 4, MOST_BLOCK = 1024, MOST_REGISTERS = 255 };
+enum {
+    USUAL_BLOCK = 256,
+    WARP = 32,
+    REGISTERS = 64 << 10,
+    REGISTER_UNIT = 256,
+    PARTITIONS = 4,
+    MOST_BLOCK = 1024,
+    MOST_REGISTERS = 255
+};
 
 /* "sm_90a" has the limits of sm_90. */
 static const struct limits *find_limits(const char *target)
@@ -73,7 +83,7 @@ static void take_least(occupancy *out, uint32_t blocks, const char *limit)
 static bool find_occupancy(occupancy *out, const char *target, uint32_t block, int registers, int shared_bytes)
 {
     const struct limits *chip = find_limits(target);
-    if (!chip || block == 0 || block > MOST_BLOCK || registers < 0 || shared_bytes < 0)
+    if (!chip || registers < 0 || shared_bytes < 0)
         return false;
     uint32_t warps = (block + WARP - 1) / WARP;
     uint32_t shared = round_up((uint32_t)shared_bytes + chip->reserved, chip->granularity);
@@ -87,31 +97,6 @@ static bool find_occupancy(occupancy *out, const char *target, uint32_t block, i
 }
 
 /* ---- Resources */
-
-/* The driver's figures of the loaded kernel; false, quietly, where it cannot be loaded here. */
-static bool driver_resources(chip_use *out, struct session *session, const kiln_spec *spec)
-{
-    kiln_kernel *kernel = NULL;
-    if (kiln_get_kernel(&kernel, session->service, spec, NULL) != KILN_OK)
-        return false;
-    kiln_kernel_info info = kernel_info(kernel);
-    out->rows = need_alloc(sizeof(*out->rows));
-    out->count = info.registers >= 0;
-    out->rows[0] = (machine_usage){ need_copy(info.device), info.registers, -1, -1, info.local_bytes };
-    kiln_kernel_release(kernel);
-    return out->count > 0;
-}
-
-static void library_resources(chip_use *out, const kiln_program *program)
-{
-    kiln_program_info info = built_info(program);
-    out->rows = need_array(NULL, info.function_count, sizeof(*out->rows));
-    for (out->count = 0; out->count < info.function_count; out->count++) {
-        const kiln_function_info *function = info.functions[out->count];
-        out->rows[out->count] = (machine_usage){ need_copy(function->name), function->registers, function->local_bytes,
-                                                 function->shared_bytes, -1 };
-    }
-}
 
 typedef struct template_search {
     const char *name;
@@ -141,32 +126,63 @@ static int find_template(void *data, const kiln_template_info *info)
 
 /* The threads of a spec's block; 0, for not known, where formulas of the template give the block, or shared memory that
  * the compiler does not know. */
-static uint32_t block_of(struct session *session, const char *spec)
+static uint64_t block_of(struct session *session, const char *spec)
 {
     template_search search = { spectext_field(spec, "template"), false };
     const char *block = spectext_field(spec, "block");
     if (search.name)
         kiln_templates(session->service, find_template, &search);
-    return block && !search.own_block ? (uint32_t)atoi(block) : 0;
+    return block && !search.own_block ? strtoull(block, NULL, 10) : 0;
 }
 
 void resources_find(chip_use *out, struct session *session, const kiln_program *program, const kiln_spec *spec,
-                    uint32_t block)
+                    const uint64_t *blocks, size_t count)
 {
     size_t length = 0;
-    const char *text = built_info(program).spec;
-    *out = (chip_use){ .block = spec ? block_of(session, text) : block,
-                       .target = spectext_field(text, "target"),
-                       .cpu = !built_section(&length, program, "cubin") };
-    if (out->cpu ||
-        (spec && (machine_resources(&out->rows, &out->count, program) || driver_resources(out, session, spec))))
+    kiln_program_info info = built_info(program);
+    *out = (chip_use){ .name = info.spec,
+                       .target = info.target,
+                       .rows = info.functions,
+                       .cpu = !built_section(&length, program, "cubin"),
+                       .blocks = blocks,
+                       .block_count = count };
+    out->count = out->cpu ? 0 : info.function_count;
+    if (!spec)
         return;
-    library_resources(out, program);
+    out->spec_block = block_of(session, info.spec);
+    out->blocks = &out->spec_block;
+    out->block_count = out->spec_block > 0;
 }
 
-static bool occupancy_of(occupancy *out, const chip_use *use, const machine_usage *row)
+/* Without a choice a function is shown with blocks of 256 threads, or as many as it takes. */
+static uint64_t usual_block(const kiln_function_info *row)
 {
-    return use->target && row->shared >= 0 && find_occupancy(out, use->target, use->block, row->registers, row->shared);
+    uint64_t most = row->max_threads > 0 && row->max_threads < USUAL_BLOCK ? (uint64_t)row->max_threads : USUAL_BLOCK;
+    return row->block_threads > 0 ? (uint64_t)row->block_threads : most;
+}
+
+/* Whether the code may be launched with such blocks: NULL, or why not. */
+static char *block_problem(const kiln_function_info *row, uint64_t block)
+{
+    if (row->block_threads > 0 && block != (uint64_t)row->block_threads)
+        return need_format("its __block_size__ has %d threads", row->block_threads);
+    if (row->max_threads > 0 && block > (uint64_t)row->max_threads)
+        return need_format(row->max_threads < MOST_BLOCK ? "its __launch_bounds__ are %d threads"
+                                                         : "no GPU takes more than %d threads",
+                           row->max_threads);
+    return NULL;
+}
+
+static bool occupancy_of(occupancy *out, const chip_use *use, const kiln_function_info *row, uint64_t block)
+{
+    *out = (occupancy){ .problem = block_problem(row, block) };
+    if (out->problem)
+        return true;
+    if (!find_occupancy(out, use->target, (uint32_t)block, row->registers, row->shared_bytes))
+        return false;
+    if (out->blocks == 0)
+        out->problem = need_format("too much %s", out->limit);
+    return true;
 }
 
 /* ---- As text and as JSON */
@@ -177,58 +193,97 @@ static void print_known(const char *label, int value, const char *after)
         printf("  %s %d%s", label, value, after);
 }
 
-static void print_occupancy(const chip_use *use, const machine_usage *row)
+static void print_occupancy(const chip_use *use, const kiln_function_info *row, uint64_t block)
 {
     occupancy found;
-    if (use->block == 0)
-        return;
     printf("occupancy  %s: ", row->name);
-    if (!occupancy_of(&found, use, row))
+    if (!occupancy_of(&found, use, row, block))
         puts("-");
-    else if (found.blocks == 0)
-        printf("a block of %" PRIu32 " threads does not fit: too much %s\n", use->block, found.limit);
+    else if (found.problem)
+        printf("a block of %" PRIu64 " threads is impossible: %s\n", block, found.problem);
     else
-        printf("%" PRIu32 " blocks of %" PRIu32 " threads on a multiprocessor, %" PRIu32 " of %" PRIu32
+        printf("%" PRIu32 " block%s of %" PRIu64 " threads on a multiprocessor, %" PRIu32 " of %" PRIu32
                " threads (%.0f%%), limited by %s\n",
-               found.blocks, use->block, found.threads, found.most, 100.0 * found.threads / found.most, found.limit);
+               found.blocks, found.blocks == 1 ? "" : "s", block, found.threads, found.most,
+               100.0 * found.threads / found.most, found.limit);
 }
 
 void resources_print(const chip_use *use)
 {
-    if (use->count == 0 && use->cpu)
+    if (use->cpu)
         puts("resources  none to speak of on the cpu");
-    else if (use->count == 0)
-        puts("resources  unknown: install cuobjdump of the CUDA toolkit, or ask on a machine with such a GPU");
     for (size_t i = 0; i < use->count; i++) {
-        const machine_usage *row = &use->rows[i];
+        const kiln_function_info *row = use->rows[i];
         printf("resources  %s:", row->name);
         print_known("registers", row->registers, "");
-        print_known("stack", row->stack, " B");
-        print_known("shared", row->shared, " B");
-        print_known("local (spilled)", row->local, " B");
+        print_known("stack", row->local_bytes, " B");
+        print_known("shared", row->shared_bytes, " B");
         putchar('\n');
-        print_occupancy(use, row);
+        if (use->blocks == NULL)
+            print_occupancy(use, row, usual_block(row));
+        for (size_t k = 0; k < use->block_count; k++)
+            print_occupancy(use, row, use->blocks[k]);
     }
 }
 
-static json_t *occupancy_json(const chip_use *use, const machine_usage *row)
+static json_t *occupancy_json(const chip_use *use, const kiln_function_info *row, uint64_t block)
 {
     occupancy found;
-    if (!occupancy_of(&found, use, row))
-        return json_null();
-    return json_new("block", json_count(use->block), "blocks", json_count(found.blocks), "threads",
-                    json_count(found.threads), "fraction", json_number((double)found.threads / found.most), "limit",
-                    json_text(found.limit), NULL);
+    bool known = occupancy_of(&found, use, row, block), fits = known && !found.problem;
+    return json_new("block", json_count(block), "blocks", known ? json_count(found.blocks) : json_null(), "threads",
+                    known ? json_count(found.threads) : json_null(), "fraction",
+                    !known ? json_null() : json_number(fits ? (double)found.threads / found.most : 0), "limit",
+                    fits ? json_text(found.limit) : json_null(), "problem",
+                    known && found.problem ? json_text(found.problem) : json_null(), NULL);
 }
 
 json_t *resources_json(const chip_use *use)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < use->count; i++) {
-        const machine_usage *row = &use->rows[i];
+        const kiln_function_info *row = use->rows[i];
+        json_t *blocks = json_array();
+        if (use->blocks == NULL)
+            json_add(blocks, occupancy_json(use, row, usual_block(row)));
+        for (size_t k = 0; k < use->block_count; k++)
+            json_add(blocks, occupancy_json(use, row, use->blocks[k]));
         json_add(list, json_new("name", json_text(row->name), "registers", json_known(row->registers), "stack_bytes",
-                                json_known(row->stack), "shared_bytes", json_known(row->shared), "local_bytes",
-                                json_known(row->local), "occupancy", occupancy_json(use, row), NULL));
+                                json_known(row->local_bytes), "shared_bytes", json_known(row->shared_bytes),
+                                "max_threads", json_known(row->max_threads), "occupancy", blocks, NULL));
     }
     return list;
+}
+
+/* ---- As a table that compares */
+
+struct table *resources_table(void)
+{
+    return table_new("kernel|function|>block|>registers|>stack|>shared|>blocks|>threads|>occupancy|limit");
+}
+
+static void add_row(struct table *table, const chip_use *use, const kiln_function_info *row, uint64_t block)
+{
+    occupancy found = { .problem = NULL };
+    bool known = block > 0 && occupancy_of(&found, use, row, block), fits = known && !found.problem;
+    table_row(table, (const char *const[]){ use->name, row->name, block > 0 ? format_count(block) : "-",
+                                            format_known(row->registers), format_known(row->local_bytes),
+                                            format_known(row->shared_bytes), known ? format_count(found.blocks) : "-",
+                                            known ? format_count(found.threads) : "-",
+                                            fits ? need_format("%.0f%%", 100.0 * found.threads / found.most) : "-",
+                                            fits                     ? found.limit
+                                            : known && found.problem ? need_format("impossible: %s", found.problem)
+                                                                     : "-" });
+}
+
+void resources_compare(struct table *table, const chip_use *use)
+{
+    if (use->cpu)
+        table_row(table, (const char *const[]){ use->name, "-", "-", "-", "-", "-", "-", "-", "-",
+                                                "none to speak of on the cpu" });
+    for (size_t i = 0; i < use->count; i++) {
+        if (use->block_count == 0)
+            add_row(table, use, use->rows[i], use->blocks ? 0 : usual_block(use->rows[i]));
+        for (size_t k = 0; k < use->block_count; k++)
+            add_row(table, use, use->rows[i], use->blocks[k]);
+    }
 }

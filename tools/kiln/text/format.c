@@ -161,6 +161,52 @@ bool parse_size(uint64_t *out, const char *text)
     return product > 0;
 }
 
+char *format_known(int value)
+{
+    return value >= 0 ? need_format("%d", value) : need_copy("-");
+}
+
+/* Adds the sizes of an item, which is cut into its parts. */
+static bool add_sizes(uint64_t *out, size_t room, size_t *count, char *item)
+{
+    uint64_t low, high, factor = 2;
+    char *dots = strstr(item, ".."), *star = strchr(item, '*');
+    if (dots)
+        *dots = '\0';
+    if (dots && star > dots)
+        *star = '\0';
+    if (dots && star > dots && !parse_size(&factor, star + 1))
+        return false;
+    if (!parse_size(&low, item) || !parse_size(&high, dots ? dots + 2 : item) || low > high || factor < 2)
+        return false;
+    for (uint64_t size = low;; size *= factor) {
+        if (*count == room)
+            return false;
+        out[(*count)++] = size;
+        if (size > high / factor)
+            return true;
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+size_t parse_sizes(uint64_t *out, size_t room, const char *text)
+{
+    size_t count = 0, kept = 1;
+    for (char *rest = need_copy(text), *item; (item = strsep(&rest, ","));)
+        if (!add_sizes(out, room, &count, item))
+            return 0;
+    qsort(out, count, sizeof(*out), by_size);
+    for (size_t i = 1; i < count; i++)
+        if (out[i] != out[kept - 1])
+            out[kept++] = out[i];
+    return kept;
+}
+
 double now_seconds(void)
 {
     struct timespec now;

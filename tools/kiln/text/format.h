@@ -3,6 +3,7 @@
 #define KILN_TOOLS_FORMAT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* "27.3 ms", "1.25 s", "840 ns": three digits or more. */
@@ -21,6 +22,9 @@ char *format_clock(double seconds);
 char *format_age(double seconds);
 
 char *format_count(uint64_t count);
+
+/* The number, or "-" for -1, which is unknown. */
+char *format_known(int value);
 
 /* "2^28", or "1610612736" where it is no power of two of 1024 and more. */
 char *format_power(uint64_t count);
@@ -41,6 +45,11 @@ double gigabytes_per_second(uint64_t bytes, double milliseconds);
 /* Reads a count of elements: "1048576", "2^20", "64M" (k, M, G: powers of 1024), "4096x393216". Returns false for
  * anything else, for 0 and for products beyond 2^62. */
 bool parse_size(uint64_t *out, const char *text);
+
+/* Reads a list of counts and ranges, "128,256", "1M,4M", "2^10..2^28", "2^10..2^30*4"; a range doubles, or multiplies
+ * by what stands behind '*'. Gives them from the least on, each once, and returns how many; 0 for anything else and for
+ * more than `room`. */
+size_t parse_sizes(uint64_t *out, size_t room, const char *text);
 
 /* Seconds of the monotonic clock. */
 double now_seconds(void);
