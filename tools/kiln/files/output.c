@@ -70,19 +70,18 @@ static int cannot_write(const char *path, int error, bool replaces)
 static int open_temporary(struct output *out)
 {
     const char *slash = strrchr(out->target, '/');
-    int directory_length = slash ? (int)(slash - out->target) + 1 : 0;
+    int directory_length = slash ? (int)(slash - out->target) + 1 : 0, error = 0;
     for (int attempt = 0; attempt < 100; attempt++) {
         out->temporary = need_format("%.*s.kiln-%ld-%d.tmp", directory_length, out->target, (long)getpid(), attempt);
+        watch_temporary(out); /* before there is a file, so that no signal leaves one */
         out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, out->old.st_mode ? 0600 : 0666);
-        if (out->fd >= 0) {
-            watch_temporary(out);
+        if (out->fd >= 0)
             return STATUS_DONE;
-        }
-        if (errno != EEXIST)
+        error = errno;
+        forget_temporary(out);
+        if (error != EEXIST)
             break;
     }
-    int error = errno;
-    out->temporary = NULL;
     return cannot_write(out->path, error, true);
 }
 
