@@ -27,8 +27,10 @@ enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48, PATH_SIZE = 1024 + 32 };
     "-march=%s -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "             \
     "-Wl,-rpath= -Wl,--as-needed -x c - -lm"
 
-/* Where the headers of a unit lie while it is compiled, in its temporary directory. */
-#define HEADERS "/" KILN__FILE_OBJECT ".include"
+/* Where a text that includes headers lies while it is compiled, beside them and in its temporary directory. A text on
+ * the standard input would find those of the working directory first. */
+#define HEADERS   "/" KILN__FILE_OBJECT ".include"
+#define WITH_THEM KILN__FILE_OBJECT ".c"
 
 typedef struct cc {
     kiln__compiler compiler;
@@ -69,6 +71,8 @@ static void options(const kiln__compiler *compiler, const kiln__unit *unit, kiln
 {
     (void)compiler;
     kiln__text_printf(out, OPTIONS, unit->includes ? "gnu17" : "c17 -nostdinc", kiln__cpu_isa());
+    /* Else a mistyped name shows up as late as at dlopen, without a line. */
+    kiln__text_append(out, unit->name != NULL ? " -Werror=implicit-function-declaration" : "");
 }
 
 /* The first word outside parentheses that begins with a digit, up to where it stops being a dotted number: 12.2.0 of
@@ -263,41 +267,51 @@ static void show_headers(kiln__text *log, const char *headers, const char *folde
     *log = shown;
 }
 
-/* Writes the headers of a unit below a directory. 0 or -errno. */
-static int write_headers(const kiln__unit *unit, const char *directory)
+/* Writes a file by its path in a directory. 0 or -errno. */
+static int write_file(const char *directory, const char *name, const char *text, size_t length)
 {
-    const char *name = NULL, *text;
-    int error = 0;
-    while (error == 0 && kiln__list_next_pair(&unit->headers, &name, &text)) {
-        kiln__text path = { 0 };
-        kiln__text_printf(&path, "%s%s", directory, name);
-        char *slash = path.failed ? NULL : strrchr(path.data, '/');
-        int dir = -ENOMEM;
-        if (slash != NULL) {
-            *slash = '\0';
-            dir = kiln__file_make_directory(path.data);
-        }
-        error = dir < 0 ? dir : kiln__file_publish(dir, slash + 1, text, strlen(text), true);
-        if (dir >= 0)
-            close(dir);
-        kiln__text_fini(&path);
+    kiln__text path = { 0 };
+    kiln__text_printf(&path, "%s%s", directory, name);
+    char *slash = path.failed ? NULL : strrchr(path.data, '/');
+    int dir = -ENOMEM;
+    if (slash != NULL) {
+        *slash = '\0';
+        dir = kiln__file_make_directory(path.data);
     }
+    int error = dir < 0 ? dir : kiln__file_publish(dir, slash + 1, text, length, true);
+    if (dir >= 0)
+        close(dir);
+    kiln__text_fini(&path);
     return error;
 }
 
-/* `headers` is the directory of the unit's headers, with a slash at its end. Their names begin behind it. */
+/* Writes the headers of a unit, and its text, below a directory. 0 or -errno. */
+static int write_files(const kiln__unit *unit, const char *directory)
+{
+    const char *name = NULL, *text;
+    int error = 0;
+    while (error == 0 && kiln__list_next_pair(&unit->headers, &name, &text))
+        error = write_file(directory, name, text, strlen(text));
+    return error != 0 ? error : write_file(directory, WITH_THEM, unit->source, unit->source_length);
+}
+
+/* `headers` is the directory of the unit's headers, with a slash at its end. Names in the code begin behind it. */
 static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const char *path, const char *headers,
                                 kiln__text *log, kiln_report *report)
 {
     const char *argv[ARGUMENTS_MAX] = { self->program };
-    char map[sizeof("-ffile-prefix-map==") + PATH_SIZE];
+    char map[sizeof("-ffile-prefix-map==") + PATH_SIZE], whole[PATH_SIZE + sizeof(WITH_THEM)];
     kiln__text text = { 0 };
     options(&self->compiler, unit, &text);
     if (text.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 7);
-    if (unit->headers.count > 0) {
+    for (size_t i = 1; unit->includes && i < count; i++)
+        if (strcmp(argv[i], "-") == 0)
+            argv[i] = whole;
+    if (unit->includes) {
         snprintf(map, sizeof(map), "-ffile-prefix-map=%s=", headers);
+        snprintf(whole, sizeof(whole), "%s" WITH_THEM, headers);
         argv[count++] = "-iquote";
         argv[count++] = headers;
         argv[count++] = map;
@@ -307,7 +321,7 @@ static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const ch
     argv[count] = NULL;
     int rc = kiln__process_run(argv, unit->source, unit->source_length, TIMEOUT_MS, log);
     kiln__text_fini(&text);
-    if (unit->headers.count > 0)
+    if (unit->includes)
         show_headers(log, headers, unit->folder);
     if (log->failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -355,12 +369,12 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
         kiln__file_sweep_beside(directory);
     snprintf(path, sizeof(path), "%s/" KILN__FILE_OBJECT, directory);
     snprintf(headers, sizeof(headers), "%s" HEADERS "/", directory);
-    error = write_headers(unit, headers);
+    error = unit->includes ? write_files(unit, headers) : 0;
     if (error == -ENOMEM)
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     else if (error != 0)
         status = kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, -error,
-                            "the headers of a twin cannot be written to %s: %s", headers, strerrordesc_np(-error));
+                            "a twin and its headers cannot be written to %s: %s", headers, strerrordesc_np(-error));
     else
         status = run_compiler(self, unit, path, headers, &log, report);
     if (status == KILN_OK)

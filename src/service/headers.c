@@ -141,6 +141,11 @@ static kiln_status add_named(const search *s, const char *from, kiln__word name)
     kiln_status status = KILN_OK;
     for (int i = 0; i < 2 && !found && status == KILN_OK; i++) {
         kiln__text path = { 0 };
+        if (name.text[0] == '/')
+            return kiln__fail(s->report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                              "%s includes \"%.*s\": name headers as they lie in the folder of the template, so that "
+                              "what is read there becomes part of the key",
+                              s->unit->shown, (int)(name.length < 200 ? name.length : 200), name.text);
         kiln__text_append(&path, i == 0 ? from : "");
         kiln__text_append_bytes(&path, name.text, name.length);
         if (path.failed)

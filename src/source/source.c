@@ -6,6 +6,7 @@
 #include "source/reads.h"
 #include "spec/embedded.h"
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
@@ -475,16 +476,19 @@ static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at,
 
 char *kiln__source_show_log(const kiln__unit *source, const char *log)
 {
+    static const char from[] = " from ";
     kiln__text out = { 0 };
     if (source->name == NULL)
         return kiln__strdup(log);
-    bool at_line = true; /* or behind the words of a report, "compiling failed: " */
+    bool at_line = true; /* or behind the words of a report, "compiling failed: ", "In file included from " */
     for (const char *at = log; *at != '\0';) {
         size_t replaced = show_at(&out, source, at, at_line);
         if (replaced == 0)
             kiln__text_append_bytes(&out, at, 1);
         at += replaced > 0 ? replaced : 1;
-        at_line = at[-1] == '\n' || (at[-1] == ' ' && at > log + 1 && at[-2] == ':');
+        at_line =
+            at[-1] == '\n' || (at[-1] == ' ' && at > log + 1 && at[-2] == ':') ||
+            (at - log >= (ptrdiff_t)sizeof(from) - 1 && strncmp(at - sizeof(from) + 1, from, sizeof(from) - 1) == 0);
     }
     return kiln__text_take(&out);
 }

@@ -144,15 +144,6 @@ static void evaluate(planner *p, const char *formula, const char *what, int64_t 
     *out = (uint32_t)value;
 }
 
-static void set_shared(planner *p, const kiln__target *target)
-{
-    int32_t limit = kiln__target_shared_limit(target);
-    evaluate(p, p->arguments->shared, "shared", 0, INT32_MAX, &p->plan->shared);
-    if (p->status == KILN_OK && p->plan->shared > (uint32_t)limit)
-        FAIL(p, "shared %s is %u bytes, and a block has at most %d on %s", p->arguments->shared, p->plan->shared, limit,
-             target->name);
-}
-
 static void set_block(planner *p)
 {
     uint32_t *block = p->plan->block;
@@ -162,6 +153,7 @@ static void set_block(planner *p)
     }
     if ((uint64_t)block[0] * block[1] * block[2] > THREADS_MAX)
         FAIL(p, "a block of %u x %u x %u is more than %d threads", block[0], block[1], block[2], THREADS_MAX);
+    evaluate(p, p->arguments->shared, "shared", 0, INT32_MAX, &p->plan->shared);
 }
 
 static void pair_arrays(kiln__plan *plan)
@@ -197,15 +189,13 @@ static void fill_plan(planner *p, kiln__dtype dtype, uint32_t op_inputs)
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, uint32_t op_inputs, const kiln__target *target,
-                            kiln_report *report)
+                            const void *data, kiln__dtype dtype, uint32_t op_inputs, kiln_report *report)
 {
     planner p = { .arguments = arguments, .lookup = lookup, .data = data, .report = report };
     p.plan = kiln__calloc(1, sizeof(*p.plan));
     *out = NULL;
     if (p.plan != NULL) {
         set_block(&p);
-        set_shared(&p, target);
         fill_plan(&p, dtype, op_inputs);
         p.plan->total = sizeof(*p.plan) + p.text.length;
     }

@@ -5,7 +5,6 @@
 
 #include "lang/formula.h"
 #include "spec/dtype.h"
-#include "spec/target.h"
 
 enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32 };
 
@@ -92,11 +91,10 @@ typedef struct kiln__plan {
 } kiln__plan;
 
 /* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters,
- * not the sizes; `dtype` is the type that stands for "dtype"; `target` limits the shared memory. The caller frees
- * *out with kiln__free. Errors: KILN_ESPEC (a block of no or too many threads, too much shared memory), KILN_ENOMEM. */
+ * not the sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors:
+ * KILN_ESPEC (a block of no or too many threads), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, uint32_t op_inputs, const kiln__target *target,
-                            kiln_report *report);
+                            const void *data, kiln__dtype dtype, uint32_t op_inputs, kiln_report *report);
 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);

@@ -180,27 +180,57 @@ static bool find_subjects(const kiln__fields *spec, const char *formula, int ids
     return true;
 }
 
-static kiln_status check_require(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
-                                 const kiln__require *require, kiln_report *report)
+static kiln_status refuse(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                          const char *formula, const char *why, kiln_report *report)
 {
     int ids[NAME_END];
     uint32_t count;
+    kiln__text message = { 0 };
+    find_subjects(spec, formula, ids, &count);
+    for (uint32_t i = 0; i < count; i++)
+        append_subject(spec, ids[i], &message);
+    kiln__text_printf(&message, ": %s", why);
+    append_answers(given, spec, target, ids, count, &message);
+    kiln_status status = FAIL(report, KILN_ESPEC, "%s", kiln__text_string(&message));
+    kiln__text_fini(&message);
+    return status;
+}
+
+static bool has_values(const kiln__fields *spec, const char *formula)
+{
+    int ids[NAME_END];
+    uint32_t count;
+    return find_subjects(spec, formula, ids, &count);
+}
+
+static kiln_status check_require(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                                 const kiln__require *require, kiln_report *report)
+{
     int64_t holds = 0;
-    if (!find_subjects(spec, require->formula, ids, &count))
+    if (!has_values(spec, require->formula))
         return KILN_OK;
     kiln_status status = kiln__spec_eval(spec, require->formula, &holds, report);
     if (status != KILN_OK || holds != 0)
         return status;
-    if (report == NULL)
-        return KILN_ESPEC;
-    kiln__text message = { 0 };
-    for (uint32_t i = 0; i < count; i++)
-        append_subject(spec, ids[i], &message);
-    kiln__text_printf(&message, ": %s", require->doc);
-    append_answers(given, spec, target, ids, count, &message);
-    status = FAIL(report, KILN_ESPEC, "%s", kiln__text_string(&message));
-    kiln__text_fini(&message);
-    return status;
+    return report != NULL ? refuse(given, spec, target, require->formula, require->doc, report) : KILN_ESPEC;
+}
+
+/* Every template requires that a block has the shared memory that it declares. */
+static kiln_status check_shared(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                                kiln_report *report)
+{
+    const char *formula = spec->template->arguments.shared;
+    char why[256];
+    int64_t bytes = 0;
+    if (formula == NULL || !has_value(spec, NAME_SHARED) || !has_values(spec, formula))
+        return KILN_OK;
+    int32_t limit = kiln__target_shared_limit(&spec->target);
+    kiln_status status = kiln__spec_eval(spec, formula, &bytes, report);
+    if (status != KILN_OK || bytes <= limit)
+        return status;
+    snprintf(why, sizeof(why), "shared %.100s is %" PRId64 " bytes, and a block has at most %" PRId32 " on %s", formula,
+             bytes, limit, spec->target.name);
+    return report != NULL ? refuse(given, spec, target, formula, why, report) : KILN_ESPEC;
 }
 
 kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
@@ -209,7 +239,7 @@ kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < spec->template->require_count && status == KILN_OK; i++)
         status = check_require(given, spec, target, &spec->template->requires[i], report);
-    return status;
+    return status == KILN_OK ? check_shared(given, spec, target, report) : status;
 }
 
 /* ---- Filling and resolving */
@@ -309,7 +339,7 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
     scope s = { .spec = spec };
     *out = NULL;
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype,
-                                               spec->op->inputs, &spec->target, report)
-                             : status;
+    return status == KILN_OK
+               ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype, spec->op->inputs, report)
+               : status;
 }

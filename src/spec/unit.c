@@ -67,7 +67,7 @@ static bool has_twin(const kiln__fields *spec)
 }
 
 /* The user's text has a name and lines for the compiler's messages: those of the template and of its file. A path is
- * not among them, so that it is not in the key. */
+ * not among them, so that it is not in the key. What stands before it is Kiln's, and called so. */
 static void append_line(kiln__text *out, const kiln__fields *spec)
 {
     const kiln__template *template = spec->template;
@@ -82,7 +82,7 @@ static void append_source(kiln__text *out, const kiln__fields *spec, uint64_t ti
     const kiln__template *template = spec->template;
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
-    kiln__text_append(out, "\n");
+    kiln__text_append(out, template->origin != NULL ? "\n#line 3 \"kiln\"\n" : "\n");
     append_defines(out, spec, tile);
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);

@@ -68,7 +68,7 @@ static inline bool kiln__unit_is_source(const kiln__unit *unit)
 /* It is of a template, which names its entry points. */
 static inline bool kiln__unit_is_template(const kiln__unit *unit)
 {
-    return unit->rule.entry_count > 0;
+    return !unit->as_source || unit->rule.entry_count > 0;
 }
 
 /* Elements that one thread computes, and so how often a compiler sees the op. */

@@ -231,6 +231,35 @@ class Templates(Own):
             self.assertRegex(self.kiln("warm", f"template={path}", "--target", "sm_90", status=1).stderr,
                              re.escape(folder) + r"/toy\.cu\(9\): error: .*VALUE")
 
+    def test_headers_lie_beside_the_file(self):
+        path = self.toy("#include \"value.h\"\n", twin="#include \"value.h\"")
+        elsewhere, run = self.path("elsewhere"), ("run", f"template={path}", "--size", "n=5", "--out", self.output)
+        os.mkdir(elsewhere)
+        self.write("elsewhere/value.h", "#error not this one\n")
+        self.write("value.h", "#define VALUE 7\n")
+        self.kiln(*run, cwd=elsewhere)
+        self.assertTrue((np.load(self.output) == 7).all())
+        os.remove(self.path("value.h"))
+        self.assertIn("toy.c:1:", self.kiln(*run, cwd=elsewhere, status=1).stderr)
+        self.write("value.h", "#include \"deeper.h\"\n")
+        self.write("deeper.h", "#define VALUE missing()\n")
+        text = self.kiln(*run, status=1).stderr
+        self.assertIn("/deeper.h:1:", text.splitlines()[0])
+        self.assertIn("/toy.c:8:", text)
+        self.write("deeper.h", "int broken = nonsense;\n")
+        text, folder = self.kiln(*run, status=1).stderr, os.path.realpath(self.dir)
+        for words in (f"{folder}/deeper.h:1:", f"In file included from {folder}/value.h:1", f" from {folder}/toy.c:1:"):
+            self.assertIn(words, text)
+        self.assertNotIn("kiln-temporary", text)
+        outside = self.write("elsewhere/outside.h", "#define VALUE 1\n")
+        for name in (outside, "elsewhere/../../outside.h"):
+            path = self.toy(f"#include \"{name}\"\n", twin=f"#include \"{name}\"")
+            if compiler_builds_for_gpus(self):
+                self.assertIn("/toy.cu(8): ", self.kiln("show", f"template={path} target=sm_90", status=1).stderr)
+            self.assertIn("/toy.c", self.kiln(*run, status=None).stderr)
+        self.assertIn(f"/toy.c includes \"{outside}\": name headers as they lie", self.kiln(
+            "show", f"template={self.toy('', twin=f'#include {chr(34)}{outside}{chr(34)}')} target=cpu", status=2).stderr)
+
     def test_names_options(self):
         bad = lambda option: ("templates", "--template", self.toy("", f"//! option {option}\n"))
         self.assert_bad(bad(""), "toy.cu:8: write option OPTION, such as -std=c++20")
@@ -253,7 +282,8 @@ class Templates(Own):
             self.skipTest("no NVRTC")
         spec = f"template={example('histogram')}"
         self.assertEqual(self.kiln_json("warm", spec, "--target", "sm_75,sm_86,sm_90")["compiled"], 3)
-        self.assert_bad(("show", spec + " slices=1 target=sm_75"), "bins", "must fit")
+        self.assert_bad(("show", spec + " slices=1 target=sm_75"), "bins=25600 slices=1: shared 4 * bins / slices is 102400 "
+                        "bytes, and a block has at most 65536 on sm_75; nearest: bins=16384 or slices=2")
         path = self.toy("#define VALUE 0\n", "//! param kib 32..128 step 32 = 32\n//! shared kib * 1024\n", "#define VALUE 0")
         self.assert_bad(("show", f"template={path} kib=128 target=sm_86"), "shared kib * 1024 is 131072 bytes",
                         "at most 101376 on sm_86")

@@ -153,6 +153,35 @@ static void build_for_gpu(run *self)
     kiln_spec_free(spec);
 }
 
+#define OWN_CU                                                                               \
+    "//! template own\n//! size n\n//! arg out out f32[n] inplace\n//! arg x in f32[n]\n"    \
+    "//! arg n uint64 = n\n//! param block 32..64 = 32\n//! tile block\n"                    \
+    "//! grid (n + tile - 1) / tile\n//! option -std=c++20\n//! entry kiln_scalar align 4\n" \
+    "//! entry kiln_vector align 16\n#include \"own.h\"\n"
+
+/* A template with a header, and its twin with the same. */
+static void build_own(run *self, const char *text)
+{
+    kiln_spec *spec = NULL;
+    kiln_program *program = NULL;
+    const char *path = kiln_test_temp_path("own.cu");
+    if (is_right(self, kiln_template_load(self->service, path, NULL, &self->report), "kiln_template_load") &&
+        is_right(self, kiln_spec_parse(&spec, self->service, text, &self->report), "kiln_spec_parse"))
+        is_right(self, kiln_test_build_spec(&program, self->service, spec, &self->report), "kiln_get");
+    kiln_program_release(program);
+    kiln_spec_free(spec);
+}
+
+static void build_own_for_gpu(run *self)
+{
+    build_own(self, "template=own target=sm_90");
+}
+
+static void build_own_twin(run *self)
+{
+    build_own(self, "template=own target=cpu");
+}
+
 /* What is done with whole stores, beside the kernels that come from the pack. */
 static void move_and_trim(run *self)
 {
@@ -450,6 +479,21 @@ START_TEST(test_memory__build_in_a_worker)
 }
 END_TEST
 
+START_TEST(test_memory__templates_that_include)
+{
+    static const scenario kernel = { "open and build a template with a header in a worker", build_own_for_gpu, true };
+    static const scenario twin = { "open and build a twin with headers", build_own_twin, true };
+    kiln_options options = options_here(stand_in_options());
+    options.nvrtc = getenv("KILN_STAND_IN_NVRTC");
+    kiln_test_temp_write("own.cu", OWN_CU, strlen(OWN_CU));
+    kiln_test_temp_write("own.c", "#include \"own.h\"\n", 17);
+    kiln_test_temp_write("own.h", "#include \"further.h\"\n", 21);
+    kiln_test_temp_write("further.h", "\n", 1);
+    fail_everything(&twin, &options, 1);
+    fail_everything(&kernel, &options, KILN_TEST_SANITIZED && !fault_long ? SANITIZED_STEP : 1);
+}
+END_TEST
+
 START_TEST(test_memory__everything_else)
 {
     static const scenario rest = { "specs, source, products and cache", use_the_rest, false };
@@ -488,6 +532,7 @@ Suite *kiln_test_fault_memory_suite(void)
     tcase_add_test(tcase, test_memory__get_on_the_gpu);
     tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
     tcase_add_test(tcase, test_memory__build_in_a_worker);
+    tcase_add_test(tcase, test_memory__templates_that_include);
     tcase_add_test(tcase, test_memory__everything_else);
     if (!KILN_TEST_SANITIZED) /* LeakSanitizer crashes at thread-local data of many libraries that came and went */
         tcase_add_test(tcase, test_memory__build_with_nvrtc);

@@ -293,6 +293,37 @@ START_TEST(test_isolate__heavy_definitions_are_refused_where_no_worker_may_be)
 }
 END_TEST
 
+/* Without a worker a template reads no file, and needs none for its options. */
+START_TEST(test_isolate__never_reads_for_a_template)
+{
+#define DECLARED(name)                                                                      \
+    "//! template " name "\n//! size n\n//! arg x inout f32[n]\n//! grid 1\n//! block 32\n" \
+    "//! option -std=c++20\n//! entry go align 4\n"
+#define TEXT "extern \"C\" __global__ void go(float *x) { x[0] = __cplusplus; }\n"
+    kiln_program *program = NULL;
+    if (!have_nvrtc())
+        return;
+    kiln_test_temp_write("reads.cu", DECLARED("reads") "#include \"near.h\"\n" TEXT,
+                         strlen(DECLARED("reads") "#include \"near.h\"\n" TEXT));
+    kiln_test_temp_write("near.h", "\n", 1);
+    for (int i = 0; i < 2; i++) {
+        kiln_options chosen = service_options(i == 0 ? KILN_ISOLATE_AUTO : KILN_ISOLATE_NEVER);
+        kiln_service *service = kiln_test_open(&chosen);
+        expect(kiln_template_load(service, kiln_test_temp_path("reads.cu"), NULL, &report), KILN_OK, "");
+        expect(kiln_template_define(service, DECLARED("plain") TEXT, NULL, NULL, &report), KILN_OK, "");
+        kiln_spec *spec = kiln_test_spec(service, "template=reads target=sm_90");
+        expect(kiln_test_build_spec(&program, service, spec, &report), i == 0 ? KILN_OK : KILN_ECOMPILE,
+               i == 0 ? "" : "near.h");
+        kiln_program_release(program);
+        kiln_spec_free(spec);
+        program = kiln_test_build(service, "template=plain target=sm_90");
+        ck_assert((kiln_test_stats(service).worker_starts > 0) == (i == 0));
+        kiln_program_release(program);
+        kiln_close(service);
+    }
+}
+END_TEST
+
 START_TEST(test_isolate__options_are_checked)
 {
     kiln_service *service;
@@ -331,6 +362,7 @@ Suite *kiln_test_jit_isolate_suite(void)
     tcase_add_test(tcase, test_isolate__is_closed_while_a_worker_compiles);
     tcase_add_test(tcase, test_isolate__heavy_definitions_compile_in_a_worker);
     tcase_add_test(tcase, test_isolate__heavy_definitions_are_refused_where_no_worker_may_be);
+    tcase_add_test(tcase, test_isolate__never_reads_for_a_template);
     tcase_add_test(tcase, test_isolate__options_are_checked);
     suite_add_tcase(suite, tcase);
     return suite;

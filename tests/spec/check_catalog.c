@@ -183,6 +183,9 @@ static const char moved[] = "//! template moved\n"
                             "//! shared tile * bytes\n"
                             "//! entry moved align bytes\n";
 
+static const char wide[] = "//! template wide\n//! param tile 8,16,32,64,128 = 32\n//! arg x in f32[1]\n//! grid 1\n"
+                           "//! block (tile - 16) * 2\n//! shared tile * 2048\n//! entry go align 4\n";
+
 static kiln_status resolve(kiln__fields *out, const char *text, kiln_report *report)
 {
     kiln__fields spec;
@@ -232,18 +235,14 @@ START_TEST(test_own__plans_know_their_parameters)
 }
 END_TEST
 
-START_TEST(test_own__blocks_and_shared_memory_are_bounded)
+START_TEST(test_own__blocks_are_bounded)
 {
     static const char *const cases[][2] = {
         { "template=moved tile=32 height=64", "a block of 32 x 64 x 2 is more than 1024 threads" },
-        { "template=wide tile=32 target=sm_86",
-          "shared tile * 4096 is 131072 bytes, and a block has at most 101376 on sm_86" },
         { "template=wide tile=16", "block (tile - 16) * 2 is 0, which is not within 1..1024" },
     };
     define(moved, NULL);
-    define("//! template wide\n//! param tile 8,16,32 = 8\n//! arg x in f32[1]\n//! grid 1\n"
-           "//! block (tile - 16) * 2\n//! shared tile * 4096\n//! entry go align 4\n",
-           NULL);
+    define(wide, NULL);
     for (int i = 0; i < COUNT(cases); i++) {
         kiln_report report = KILN_INIT(kiln_report);
         kiln__fields full;
@@ -252,6 +251,51 @@ START_TEST(test_own__blocks_and_shared_memory_are_bounded)
         ck_assert_int_eq(kiln__unit_make(&unit, &full, &report), KILN_ESPEC);
         ck_assert_ptr_null(unit);
         ck_assert_msg(strstr(report.message, cases[i][1]) != NULL, "%s", report.message);
+    }
+}
+END_TEST
+
+/* NULL: it fits. */
+START_TEST(test_own__shared_memory_is_bounded_by_the_target)
+{
+    static const char *const cases[][2] = {
+        { "template=wide tile=32 target=sm_75", NULL }, /* 64 KiB: all that there is */
+        { "template=wide tile=64 target=sm_75", "tile=64: shared tile * 2048 is 131072 bytes, and a block has at most "
+                                                "65536 on sm_75; nearest: tile=32" },
+        { "template=wide tile=64 target=sm_86", "and a block has at most 101376 on sm_86" },
+        { "template=wide tile=64 target=sm_90a", NULL },
+        { "template=wide tile=128 target=sm_100", "a block has at most 232448 on sm_100; nearest: tile=64" },
+        { "template=wide tile=128 target=cpu", NULL },
+    };
+    define(wide, NULL);
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln_report report = KILN_INIT(kiln_report);
+        kiln__fields full;
+        ck_assert_int_eq(resolve(&full, cases[i][0], &report), cases[i][1] != NULL ? KILN_ESPEC : KILN_OK);
+        ck_assert_msg(cases[i][1] == NULL || strstr(report.message, cases[i][1]) != NULL, "%s", report.message);
+    }
+}
+END_TEST
+
+/* A default and a condition may ask how much there is. */
+START_TEST(test_own__formulas_know_the_limit_of_shared_memory)
+{
+    static const struct {
+        const char *target;
+        int32_t limit;
+    } cases[] = {
+        { "sm_75", 65536 }, { "sm_80", 166912 }, { "sm_89", 101376 }, { "sm_90", 232448 }, { "sm_120", 101376 }
+    };
+    define("//! template roomy\n//! arg x in f32[1]\n//! grid 1\n//! block 32\n"
+           "//! param bytes_used 1..300000 = min(shared_limit, 250000)\n//! entry go align 4\n",
+           NULL);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char text[64];
+        kiln_report report = KILN_INIT(kiln_report);
+        kiln__fields full;
+        snprintf(text, sizeof(text), "template=roomy target=%s", cases[i].target);
+        ck_assert_msg(resolve(&full, text, &report) == KILN_OK, "%s", report.message);
+        ck_assert_int_eq(full.params[0], cases[i].limit);
     }
 }
 END_TEST
@@ -306,7 +350,9 @@ Suite *kiln_test_spec_catalog_suite(void)
     tcase_add_test(tcase, test_own__switching_templates_checks_what_is_set);
     tcase_add_test(tcase, test_own__units_are_foreign_and_have_no_value);
     tcase_add_test(tcase, test_own__plans_know_their_parameters);
-    tcase_add_test(tcase, test_own__blocks_and_shared_memory_are_bounded);
+    tcase_add_test(tcase, test_own__blocks_are_bounded);
+    tcase_add_test(tcase, test_own__shared_memory_is_bounded_by_the_target);
+    tcase_add_test(tcase, test_own__formulas_know_the_limit_of_shared_memory);
     tcase_add_test(tcase, test_own__many_but_not_more);
     tcase_add_test(tcase, test_own__every_failed_allocation_is_reported);
     suite_add_tcase(suite, tcase);

@@ -321,12 +321,12 @@ static int allow_some(void)
     return allocations_left-- <= 0;
 }
 
-START_TEST(test_unit__every_failed_allocation_is_reported)
+static void check_allocations(const char *text, bool options)
 {
     kiln_status status = KILN_ENOMEM;
     kiln__fields spec;
     int attempts = 0;
-    resolve(&spec, &catalog, "op=hardtanh(add(x,y),-1,1) dtype=f16");
+    resolve(&spec, &catalog, text);
     for (; status == KILN_ENOMEM; attempts++) {
         kiln__unit *unit;
         allocations_left = attempts;
@@ -334,10 +334,47 @@ START_TEST(test_unit__every_failed_allocation_is_reported)
         status = kiln__unit_make(&unit, &spec, NULL);
         kiln__alloc_set_hook(NULL);
         ck_assert((status == KILN_OK) == (unit != NULL));
+        ck_assert(status != KILN_OK || (unit->options.count > 0) == options);
         kiln__unit_free(unit);
     }
     ck_assert_int_eq(status, KILN_OK);
     ck_assert_int_gt(attempts, 5);
+}
+
+static void define_own(void)
+{
+    static const char text[] = "//! template own\n//! arg x in f32[1]\n//! grid 1\n//! block 32\n"
+                               "//! option -std=c++20 -fmad=true\n//! entry go align 4\n\n#  include <a.h>\n";
+    const kiln__template *out;
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(kiln__catalog_define(&catalog, text, "int x;\n", "/there/own.cu", &out, &report) == KILN_OK, "%s",
+                  report.message);
+}
+
+START_TEST(test_unit__every_failed_allocation_is_reported)
+{
+    define_own();
+    check_allocations("op=hardtanh(add(x,y),-1,1) dtype=f16", false);
+    check_allocations("template=own", true);
+    check_allocations("template=own target=cpu", false);
+}
+END_TEST
+
+/* The compilers' messages name the file, and the key does not. */
+START_TEST(test_unit__users_templates_have_their_lines)
+{
+    define_own();
+    kiln__unit *gpu = make("template=own"), *cpu = make("template=own target=cpu");
+    ck_assert_ptr_nonnull(strstr(gpu->source, "\n#line 3 \"kiln\"\n#define KILN_UNIT"));
+    ck_assert_ptr_nonnull(strstr(gpu->source, "#line 7 \"own.cu\"\n\n#  include <a.h>\n"));
+    ck_assert_ptr_nonnull(strstr(cpu->source, "#line 1 \"own.c\"\nint x;\n"));
+    ck_assert(strstr(gpu->source, "there") == NULL && strstr(cpu->source, "there") == NULL);
+    ck_assert_str_eq(gpu->shown, "/there/own.cu");
+    ck_assert_str_eq(cpu->shown, "/there/own.c");
+    ck_assert_str_eq(cpu->folder, "/there");
+    ck_assert(gpu->includes && gpu->as_source && !cpu->includes && !cpu->as_source);
+    kiln__unit_free(gpu);
+    kiln__unit_free(cpu);
 }
 END_TEST
 
@@ -357,6 +394,7 @@ Suite *kiln_test_spec_unit_suite(void)
     tcase_add_test(tcase, test_unit__enumerations_are_numbered);
     tcase_add_test(tcase, test_unit__locale_of_the_host_does_not_matter);
     tcase_add_test(tcase, test_unit__every_failed_allocation_is_reported);
+    tcase_add_test(tcase, test_unit__users_templates_have_their_lines);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -7,7 +7,6 @@
 //! param     bins   1024..25600 step 1024 = 25600      -- values from 0 on that are counted; others are left out
 //! param     slices 1,2,4 = 4 * bins <= shared_limit ? 1 : 2 -- parts of the bins, a block of threads for each
 //! param     block  64..1024 step 64 = 512             -- threads per block
-//! require   4 * bins / slices <= shared_limit         -- the bins of a slice must fit into a block's shared memory
 //! tune      bins   25600
 //! tune      block  256..1024*2
 //! tile      block * 64
