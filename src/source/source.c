@@ -116,7 +116,9 @@ static kiln_status add_functions(kiln__unit *unit, const kiln_source *given, kil
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < given->function_count && status == KILN_OK; i++) {
         const char *function = given->functions != NULL ? given->functions[i] : NULL;
-        status = function != NULL ? check_function(function, report) : refuse_null("functions", report);
+        if (function == NULL)
+            return refuse_null("functions", report);
+        status = check_function(function, report);
         if (status == KILN_OK && !has_text(&unit->functions, function))
             kiln__list_add(&unit->functions, function);
     }
