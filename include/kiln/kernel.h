@@ -457,6 +457,42 @@ KILN_API kiln_status kiln_template_define(kiln_service *service, const char *tex
 KILN_API kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name,
                                         kiln_report *report);
 
+/* ---- Manifests: lists of specs ----------------------------------------------------------------------------------- */
+
+/* The text of a manifest, as `kiln warm` and a record have it; see docs/spec.md. A line defines an op or a template,
+ * or stands for specs as in kiln_spec_expand, and may name templates by the paths of their files. Relative paths start
+ * at the current working directory. */
+typedef struct kiln_manifest {
+    size_t size;
+    const char *text;
+    size_t length;      /* bytes of the text; 0: up to its NUL */
+    const char *name;   /* file name for messages; NULL: "manifest" */
+    const char *target; /* of specs that name none: "sm_90", a list, "all", "native"; NULL: they leave it open */
+} kiln_manifest;
+
+/* A spec, a definition or a skipped line. All of it is borrowed for the callback. */
+typedef struct kiln_manifest_line {
+    size_t size;
+    size_t number;          /* of the line, from 1 */
+    const kiln_spec *spec;  /* one of those that the line stands for; NULL: none */
+    const char *definition; /* made just now, as a line of a manifest: "define op twice(x) = x + x"; "": none */
+    kiln_status status;     /* the fault of a skipped line; else KILN_OK */
+    const char *problem;    /* the same in words; "": none */
+    int recorded;           /* 1: the manifest is a record, whose wrong lines are skipped */
+} kiln_manifest_line;
+typedef int (*kiln_manifest_fn)(void *data, const kiln_manifest_line *line);
+
+/* Reads a manifest: makes its definitions, for the life of the service, and calls `fn` with each definition and each
+ * spec, in order. Compiles nothing: `fn` may submit or get each spec with KILN_BUILD, and so warm the stores. All specs
+ * of a line are checked before the first call with one. Blocks to read the files of templates: read only trusted text.
+ *
+ * A wrong line ends the call. The report names it, "kernels.txt:3: unknown op ...", and calls and definitions of
+ * earlier lines stay. In a record, a text that begins with "# kiln record", `fn` gets the fault, and the next line
+ * follows.
+ * Errors: those of kiln_spec_expand, kiln_op_define and kiln_template_load. */
+KILN_API kiln_status kiln_manifest_read(kiln_service *service, const kiln_manifest *manifest, kiln_manifest_fn fn,
+                                        void *data, kiln_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,7 +18,8 @@
  * This header includes all others:
  *
  *     <kiln/base.h>    statuses, reports, the service, and the rules for all headers
- *     <kiln/kernel.h>  specs, requests, programs, kernels, launches, queues, user-defined ops and templates
+ *     <kiln/kernel.h>  specs, requests, programs, kernels, launches, queues, user-defined ops and templates,
+ *                      manifests
  *     <kiln/source.h>  CUDA sources
  *     <kiln/device.h>  devices and their memory
  *     <kiln/tune.h>    tuning, verification, timing, live handles, wisdom

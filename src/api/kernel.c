@@ -1,4 +1,5 @@
-/* The public functions of <kiln/kernel.h>: specs, requests, kernels and their launches, queues, ops and templates. */
+/* The public functions of <kiln/kernel.h>: specs, requests, kernels and their launches, queues, ops, templates and
+ * manifests. */
 #include "api/structs.h"
 #include "base/alloc.h"
 #include "service/launch.h"
@@ -66,33 +67,13 @@ kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *rep
     return status;
 }
 
-/* "all" is every target of the compiler, "native" the default device's. */
-static kiln_status expand_target(void *data, const char *word, kiln__text *out, kiln_report *report)
-{
-    kiln_service *service = data;
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_SPEC);
-    if (strcmp(word, "native") == 0) {
-        kiln_device *device;
-        kiln_status status = kiln__runtime_device(service->runtime, NULL, &device, report);
-        if (status == KILN_OK)
-            kiln__text_append(out, device->target.name);
-        return status;
-    }
-    kiln__toolchain toolchain;
-    kiln_status status = kiln__toolchains_get(&service->builders[KILN__BACKEND_CUDA].toolchains, &toolchain, report);
-    for (uint32_t i = 0; status == KILN_OK && i < toolchain.target_count; i++)
-        kiln__text_printf(out, "%s%s", i > 0 ? "," : "", toolchain.targets[i].name);
-    return status;
-}
-
 kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_fn fn, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
     KILN__REQUIRE(report, KILN__STAGE_SPEC, service != NULL && line != NULL && fn != NULL,
                   "service, line and fn must not be NULL");
-    return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
+    return kiln__service_expand(service, line, fn, data, report);
 }
 
 kiln_status kiln_signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
@@ -478,4 +459,21 @@ kiln_status kiln_template_load(kiln_service *service, const char *path, const ch
     KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && path != NULL,
                 "service and path must not be NULL");
     return kiln__service_load_template(service, path, defined, report);
+}
+
+/* ---- Manifests */
+
+kiln_status kiln_manifest_read(kiln_service *service, const kiln_manifest *manifest, kiln_manifest_fn fn, void *data,
+                               kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && manifest != NULL && fn != NULL,
+                "service, manifest and fn must not be NULL");
+    kiln_manifest full = KILN_INIT(kiln_manifest);
+    kiln_status status = kiln__take_in(&full, sizeof(full), manifest, "kiln_manifest", KILN__STAGE_SPEC, report);
+    if (status != KILN_OK)
+        return status;
+    KILN__REQUIRE(report, KILN__STAGE_SPEC, full.text != NULL, "kiln_manifest.text must not be NULL");
+    full.length = full.length > 0 ? full.length : strlen(full.text);
+    return kiln__manifest_read(service, &full, fn, data, report);
 }

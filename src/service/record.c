@@ -14,8 +14,8 @@
 
 enum { LINES_MAX = 65536, FILE_MAX = 64 << 20, CHUNK = 1 << 16 };
 
-/* The first line of a file that a service made; `kiln warm` reads such a file leniently. */
-static const char heading[] = "# kiln record: what programs asked for, for kiln warm --manifest\n";
+/* The first line of a file that a service made. */
+static const char heading[] = KILN__RECORD_MARK ": what programs asked for, for kiln warm --manifest\n";
 
 /* A line. Only its digest is kept: the text of a million requests need not stay in memory to know them again. */
 typedef struct known_line {

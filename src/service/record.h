@@ -6,6 +6,9 @@
 #include "base/log.h"
 #include "spec/spec.h"
 
+/* The beginning of a record. Wrong lines of a manifest that begins so are skipped. */
+#define KILN__RECORD_MARK "# kiln record"
+
 typedef struct kiln__record kiln__record;
 
 /* Makes a record that appends to the file `path` (copied), which is opened, and made if missing, whenever there is

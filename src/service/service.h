@@ -213,6 +213,15 @@ kiln_status kiln__service_define_template(kiln_service *service, const char *tex
 kiln_status kiln__service_load_template(kiln_service *service, const char *path, const char **name,
                                         kiln_report *report);
 
+/* ---- manifest.c. The contracts are those of the public functions of like name. */
+
+kiln_status kiln__service_expand(kiln_service *service, const char *line, kiln_spec_fn fn, void *data,
+                                 kiln_report *report);
+
+/* Of a complete manifest. */
+kiln_status kiln__manifest_read(kiln_service *service, const kiln_manifest *manifest, kiln_manifest_fn fn, void *data,
+                                kiln_report *report);
+
 /* ---- doctor.c */
 
 /* Examines what the service uses, until fn returns non-zero: the contract is kiln_doctor's. */

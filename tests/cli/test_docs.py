@@ -40,6 +40,8 @@ static kiln_program *program;
 static kiln_kernel *kernel;
 static kiln_report report = KILN_INIT(kiln_report);
 static kiln_source source = KILN_INIT(kiln_source);
+static kiln_manifest manifest = KILN_INIT(kiln_manifest);
+static const char *text;
 static void *out, *stream, *data, *x_device, *y_device, *x, *y;
 static const void *in, *inputs[1];
 static float factor;

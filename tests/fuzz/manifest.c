@@ -1,12 +1,9 @@
-/* Manifests and recorded requests: a file of lines as `kiln warm --manifest` reads it, and as the record of a service
- * goes on with it. No compiler and no GPU is asked. */
-#include "cli/common.h"
-#include "fuzz/command.h"
+/* Manifests and recorded requests: a text as kiln_manifest_read takes it, and as the record of a service goes on with
+ * it. No compiler and no GPU is asked. */
 #include "fuzz/fuzz.h"
 #include "service/record.h"
 #include "support/fields.h"
-#include "warm/worklist.h"
-#include <kiln/kiln.h>
+#include <kiln/kernel.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,18 +12,17 @@ enum { LONGEST = 2048, COMMAS_MAX = 5, LINES_MAX = 40 };
 #define HEADING "# kiln record"
 #define LINE    "op=hardsigmoid dtype=f32"
 
-static struct session session = { .report = KILN_INIT(kiln_report) };
+static kiln_service *service;
 
 static void need_service(void)
 {
     kiln_options options = KILN_INIT(kiln_options);
-    if (session.service != NULL)
+    if (service != NULL)
         return;
     options.cache_dir = "";
     options.device = "cpu";
     options.nvrtc = options.libcuda = options.cc = "/nonexistent/library";
-    FUZZ_REQUIRE(kiln_open(&session.service, &options, &session.report) == KILN_OK, "a service: %s",
-                 session.report.message);
+    FUZZ_REQUIRE(kiln_open(&service, &options, NULL) == KILN_OK, "a service");
 }
 
 /* A file in memory, and a path to it. */
@@ -38,38 +34,66 @@ static int make_file(const char *text, size_t length, char path[64])
     return fd;
 }
 
-/* An item's text reads as one spec, with every field set, whose text is the same. */
-static void require_canonical(const work_item *item)
+/* A manifest as it was read. */
+typedef struct reading {
+    size_t lines;     /* in it at most */
+    size_t last;      /* line of the last call */
+    kiln__text again; /* a line for each definition and each spec: a manifest that reads as the first one */
+    bool recorded;
+} reading;
+
+static void require_one_line(const char *message)
 {
-    struct worklist again = { .items = NULL };
-    FUZZ_REQUIRE(worklist_add(&again, &session, item->spec, NULL) == STATUS_DONE && again.count == 1, "'%s' is a spec",
-                 item->spec);
-    FUZZ_REQUIRE(strcmp(again.items[0].spec, item->spec) == 0, "'%s' reads as '%s'", item->spec, again.items[0].spec);
+    FUZZ_REQUIRE(message[0] != '\0' && strpbrk(message, "\n\r") == NULL, "a message is one line: %s", message);
 }
 
-static bool holds(const struct worklist *list, const char *spec)
+static int take_line(void *data, const kiln_manifest_line *line)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i].spec, spec) == 0)
-            return true;
-    return false;
-}
-
-/* Reads the file for sm_90 into a list of distinct specs. */
-static int read_manifest(struct worklist *list, const char *path)
-{
-    *list = (struct worklist){ .target = "sm_90" };
-    int status = worklist_add_file(list, &session, path);
-    FUZZ_REQUIRE(status == STATUS_DONE || status == STATUS_USAGE || status == STATUS_FAILED, "an exit status");
-    size_t before = list->count;
-    worklist_unique(list);
-    FUZZ_REQUIRE(list->count <= before && (before == 0 || list->count > 0), "the first of equals stays");
-    for (size_t i = 0; i < list->count; i++) {
-        require_canonical(&list->items[i]);
-        for (size_t k = 0; k < i; k++)
-            FUZZ_REQUIRE(strcmp(list->items[i].spec, list->items[k].spec) != 0, "%s comes once", list->items[i].spec);
+    reading *self = data;
+    FUZZ_REQUIRE(line->number >= self->last && line->number >= 1 && line->number <= self->lines, "a line in order");
+    FUZZ_REQUIRE((line->spec != NULL) + (line->definition[0] != '\0') + (line->status != KILN_OK) == 1, "one thing");
+    self->last = line->number;
+    self->recorded = line->recorded;
+    if (line->status != KILN_OK) {
+        FUZZ_REQUIRE(line->recorded, "only lines of a record are skipped");
+        require_one_line(line->problem);
+        return 0;
     }
+    if (line->spec != NULL)
+        FUZZ_REQUIRE(kiln_spec_field(line->spec, "target")[0] != '\0', "the target is set");
+    kiln__text_printf(&self->again, "%s\n", line->spec != NULL ? kiln_spec_text(line->spec) : line->definition);
+    return 0;
+}
+
+/* Reads a manifest for sm_90. */
+static kiln_status read_manifest(reading *out, const char *text, size_t length)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_manifest manifest = KILN_INIT(kiln_manifest);
+    *out = (reading){ .lines = 1 };
+    for (size_t i = 0; i < length; i++)
+        out->lines += text[i] == '\n';
+    manifest.text = length > 0 ? text : "";
+    manifest.length = length;
+    manifest.target = "sm_90";
+    kiln_status status = kiln_manifest_read(service, &manifest, take_line, out, &report);
+    FUZZ_REQUIRE(report.status == status, "the report has the status");
+    FUZZ_REQUIRE(!out->again.failed, "out of memory");
+    if (status != KILN_OK)
+        require_one_line(report.message);
+    kiln_report_clear(&report);
     return status;
+}
+
+/* What was read, as far as it was right, is a manifest that reads as the same. */
+static void require_same_again(reading *first)
+{
+    reading second;
+    FUZZ_REQUIRE(read_manifest(&second, kiln__text_string(&first->again), first->again.length) == KILN_OK, "it reads");
+    FUZZ_REQUIRE(strcmp(kiln__text_string(&first->again), kiln__text_string(&second.again)) == 0, "%s reads as %s",
+                 kiln__text_string(&first->again), kiln__text_string(&second.again));
+    kiln__text_fini(&first->again);
+    kiln__text_fini(&second.again);
 }
 
 static kiln__catalog *catalog(void)
@@ -108,14 +132,19 @@ static void require_recorded(int fd, const char *path, const char *text, size_t 
     free(after);
 }
 
-static void read_recorded(const char *path, const char *text, bool lenient)
+/* What programs record names no target; a line by hand may name one for which there is no compiler. */
+static void require_warmed(int fd, bool lenient)
 {
-    struct worklist wanted = { .target = "sm_90" }, list;
-    FUZZ_REQUIRE(worklist_add(&wanted, &session, LINE, NULL) == STATUS_DONE && wanted.count == 1, "a spec");
-    int status = read_manifest(&list, path);
-    /* What programs record names no target; one that somebody wrote may be one for which there is no compiler. */
-    if (lenient && strstr(text, "target") == NULL)
-        FUZZ_REQUIRE(status == STATUS_DONE && holds(&list, wanted.items[0].spec), "what was recorded can be warmed");
+    char *text = calloc(1, LONGEST + 256);
+    FUZZ_REQUIRE(text != NULL, "out of memory");
+    ssize_t length = pread(fd, text, LONGEST + 255, 0);
+    reading now;
+    kiln_status status = read_manifest(&now, text, (size_t)length);
+    FUZZ_REQUIRE(!lenient || strstr(text, "target") != NULL ||
+                     (status == KILN_OK && now.recorded && strstr(kiln__text_string(&now.again), LINE " target=sm_90")),
+                 "what was recorded can be warmed");
+    kiln__text_fini(&now.again);
+    free(text);
 }
 
 /* All specs of all lines are looked at: most inputs must not stand for many. */
@@ -134,23 +163,21 @@ static bool stands_for_few(const char *text, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
-    struct worklist list;
+    reading first;
     char path[64];
     if (size > LONGEST || !stands_for_few(text, size))
         return -1;
     need_service();
+    read_manifest(&first, text, size);
+    require_same_again(&first);
     int fd = make_file(text, size, path);
-    read_manifest(&list, path);
     require_recorded(fd, path, text, size);
-    char *string = fuzz_string(data, size);
-    bool lenient = size == 0 || strncmp(string, HEADING, sizeof(HEADING) - 1) == 0;
-    read_recorded(path, memchr(data, '\0', size) == NULL ? string : "target", lenient);
-    free(string);
+    bool lenient = size == 0 || (size >= strlen(HEADING) && memcmp(text, HEADING, strlen(HEADING)) == 0);
+    require_warmed(fd, lenient && memchr(text, '\0', size) == NULL);
     close(fd);
-    if (memmem(data, size, "define", strlen("define")) != NULL) {
-        kiln_close(session.service); /* no input sees what another one defined */
-        session.service = NULL;
+    if (memmem(text, size, "define", strlen("define")) != NULL) {
+        kiln_close(service); /* no input sees what another one defined */
+        service = NULL;
     }
-    command_end();
     return 0;
 }

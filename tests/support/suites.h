@@ -88,6 +88,7 @@
     X(service, call)           \
     X(service, kept)           \
     X(service, defined)        \
+    X(service, manifest)       \
     X(service, headers)        \
     X(tune, measure)           \
     X(tune, proof)             \

@@ -367,6 +367,15 @@ static void print_text(const struct worklist *list, const tally *sum, double sec
 
 /* ---- The command */
 
+/* A definition of the command line, which may have several lines. */
+static void add_definition(struct worklist *list, const char *kind, const char *text)
+{
+    char *line = need_format("define %s %s", kind, text);
+    for (char *c = line; *c; c++)
+        *c = *c == '\n' || *c == '\r' ? ' ' : *c;
+    worklist_define(list, line);
+}
+
 static int warm(struct session *session, void *data)
 {
     const warm_args *args = data;
@@ -374,11 +383,11 @@ static int warm(struct session *session, void *data)
     double start = now_seconds();
     int status = STATUS_DONE;
     for (size_t i = 0; i < args->common.ops->count; i++)
-        worklist_define(&list, "op", args->common.ops->items[i]);
+        add_definition(&list, "op", args->common.ops->items[i]);
     for (size_t i = 0; i < args->common.templates->count; i++)
-        worklist_define(&list, "template", args->common.templates->items[i]);
+        add_definition(&list, "template", args->common.templates->items[i]);
     for (size_t i = 0; i < args->specs.count && !status; i++)
-        status = worklist_add(&list, session, args->specs.items[i], NULL);
+        status = worklist_add(&list, session, args->specs.items[i]);
     for (size_t i = 0; i < args->manifests.count && !status; i++)
         status = worklist_add_file(&list, session, args->manifests.items[i]);
     if (status)

@@ -1,4 +1,4 @@
-/* Reads definitions in files and manifests, as far as the command must know them before the library does. */
+/* Reads definitions in files, as far as the command must know them before the library does. */
 #include "cli/ownfiles.h"
 
 #include <ctype.h>
@@ -88,36 +88,4 @@ int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const
     if (found)
         *out = spectext_put(text, "template", names);
     return STATUS_DONE;
-}
-
-/* The text after a word at the beginning of a line, or NULL if the line begins otherwise. */
-static const char *after_word(const char *line, const char *word)
-{
-    line += strspn(line, blanks);
-    size_t length = strlen(word);
-    if (strncmp(line, word, length) != 0 || (line[length] && !strchr(blanks, line[length])))
-        return NULL;
-    return line + length + strspn(line + length, blanks);
-}
-
-bool ownfiles_is_definition(const char *line)
-{
-    return after_word(line, "define") != NULL;
-}
-
-kiln_status ownfiles_define(kiln_service *service, const char *line, const char **kind, const char **text,
-                            kiln_report *report)
-{
-    const char *rest = after_word(line, "define"), *op = after_word(rest, "op"), *path = after_word(rest, "template");
-    if (!op && !path) {
-        snprintf(report->message, sizeof(report->message),
-                 "write define op NAME(x) = EXPRESSION, or define template FILE.cu");
-        return report->status = KILN_ESPEC;
-    }
-    char *trimmed = need_copy(op ? op : path);
-    for (size_t length = strlen(trimmed); length > 0 && strchr(blanks, trimmed[length - 1]);)
-        trimmed[--length] = '\0';
-    *kind = op ? "op" : "template";
-    *text = trimmed;
-    return op ? kiln_op_define(service, trimmed, report) : kiln_template_load(service, trimmed, NULL, report);
 }

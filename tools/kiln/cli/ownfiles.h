@@ -1,4 +1,4 @@
-/* User-defined templates and ops: templates given by path in specs, and lines of manifests that define. */
+/* User-defined templates that a command line names by the paths of their files. */
 #ifndef KILN_TOOLS_OWNFILES_H
 #define KILN_TOOLS_OWNFILES_H
 
@@ -16,13 +16,5 @@ int ownfiles_declares(bool *out, const char *path);
 /* The name of the template that a file declares; the path where it declares none, a fault that loading it names. The
  * same statuses. */
 int ownfiles_name(const char **out, const char *path);
-
-/* Whether a line of a manifest defines something: "define op TEXT" or "define template FILE.cu". */
-bool ownfiles_is_definition(const char *line);
-
-/* Makes the definition of such a line, and gives its parts, "op" or "template" and the rest. KILN_ESPEC for a line that
- * defines neither. */
-kiln_status ownfiles_define(kiln_service *service, const char *line, const char **kind, const char **text,
-                            kiln_report *report);
 
 #endif

@@ -1,26 +1,23 @@
 /* Expands words and manifests into a list of specs. */
 #include "warm/worklist.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/ownfiles.h"
 #include "files/whole.h"
 #include "kernels/built.h"
 #include "text/spectext.h"
 
-/* How the library begins a file of recorded requests. */
-static const char recorded[] = "# kiln record";
+enum { MANIFEST_MAX = 64 << 20 /* bytes, as of a record */ };
 
-/* The specs of one line on their way into the list. */
+/* Specs on their way into the list. */
 typedef struct addition {
     struct worklist *list;
     struct session *session;
-    const char *where;
+    const char *path;               /* of the manifest, NULL for the command line */
+    const kiln_manifest_line *line; /* of the manifest */
+    size_t skipped;                 /* its last line that was skipped, or a spec of it */
     int result;
-    bool lenient; /* specs that the library refuses are skipped */
-    bool skipped; /* some of the line was */
 } addition;
 
 static int add_known_target(void *data, const kiln_spec *spec)
@@ -76,46 +73,47 @@ static char *whole_text(const char *source, const char *target)
     return need_format("%.*s target=%s", (int)strcspn(line, "\n"), line, target);
 }
 
-/* Whether a failure of a recorded line is the line's own; then the line, or a part of it, is skipped. */
-static bool skip_refused(addition *a, kiln_status status)
+static char *place_of(const addition *a)
 {
-    if (!a->lenient || (status != KILN_ESPEC && status != KILN_EOP))
-        return false;
-    note("%s: skipped: %s", a->where, a->session->report.message);
+    return a->path ? need_format("%s:%zu", a->path, a->line->number) : NULL;
+}
+
+/* Notes that a recorded line, or a spec of it, is left out. */
+static int skip_line(addition *a, const char *problem)
+{
+    note("%s: skipped: %s", place_of(a), problem);
+    a->list->skipped += a->skipped != a->line->number;
+    a->skipped = a->line->number;
+    return STATUS_DONE;
+}
+
+/* Skips a recorded spec that the library refuses; any other failure is the command's. */
+static int refuse_spec(addition *a, kiln_status status)
+{
+    if (!a->path || !a->line->recorded || (status != KILN_ESPEC && status != KILN_EOP))
+        return session_status(a->session, status, place_of(a));
+    skip_line(a, a->session->report.message);
     kiln_report_clear(&a->session->report);
-    a->list->skipped += !a->skipped;
-    a->skipped = true;
-    return true;
+    return STATUS_DONE;
 }
 
-/* The exit status of a definition. A recorded one that cannot be made is skipped, and later the lines that need it. */
-static int end_definition(addition *a, kiln_status status)
+static kiln_status add_aimed(addition *a, const kiln_spec *spec)
 {
-    bool missing = a->lenient && (status == KILN_ENOENT || status == KILN_EIO || status == KILN_EINVAL);
-    return skip_refused(a, missing ? KILN_ESPEC : status) ? STATUS_DONE : session_status(a->session, status, a->where);
-}
-
-static int add_spec(void *data, const kiln_spec *spec)
-{
-    addition *a = data;
     struct worklist *list = a->list;
     char *source = NULL;
     const char *target = kiln_spec_field(spec, "target");
     kiln_status status = kiln_spec_source(&source, spec, &a->session->report);
     if (!status)
         status = check_target(a, spec, target);
-    if (status) {
-        a->result = skip_refused(a, status) ? STATUS_DONE : session_status(a->session, status, a->where);
-    } else {
-        if (list->count == list->room) {
-            list->room = list->room ? 2 * list->room : 64;
-            list->items = need_array(list->items, list->room, sizeof(*list->items));
-        }
+    if (!status && list->count == list->room) {
+        list->room = list->room ? 2 * list->room : 64;
+        list->items = need_array(list->items, list->room, sizeof(*list->items));
+    }
+    if (!status)
         list->items[list->count++] =
             (work_item){ .spec = whole_text(source, target), .asked = need_copy(kiln_spec_text(spec)) };
-    }
     kiln_text_free(source);
-    return a->result;
+    return status;
 }
 
 /* The default device's target, where that is a GPU or was asked for. */
@@ -128,130 +126,71 @@ static int choose_target(struct worklist *list, struct session *session)
         return session_status(session, status, NULL);
     if (strcmp(info.target, "cpu") == 0 && !list->device_name)
         return fail(STATUS_USAGE, "no target named and no GPU here; name one: --target sm_90, sm_80,sm_90, all or cpu");
-    list->chosen = "native";
+    list->chosen = need_format("target=%s", info.target);
     return STATUS_DONE;
 }
 
-/* Expands a line with a target, adds its specs, and gives the status of the expansion. */
-static kiln_status expand_line(addition *a, const char *line)
-{
-    struct worklist *list = a->list;
-    const char *named = spectext_field(line, "target");
-    bool has_target = named && *named;
-    if (!has_target && !list->target && !list->chosen)
-        a->result = choose_target(list, a->session);
-    if (a->result)
-        return KILN_OK;
-    if (!has_target)
-        line = spectext_put(line, "target", list->target ? list->target : list->chosen);
-    return kiln_spec_expand(a->session->service, line, add_spec, a, &a->session->report);
-}
-
-int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where)
-{
-    addition a = { .list = list, .session = session, .where = where };
-    kiln_status status = expand_line(&a, line);
-    return status ? session_status(session, status, where) : a.result;
-}
-
-static int ignore_spec(void *data, const kiln_spec *spec)
-{
-    (void)data;
-    (void)spec;
-    return 1;
-}
-
-/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. A
- * fault of --target itself is not the line's fault. */
-static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
-{
-    addition a = { .list = list, .session = session, .where = where, .lenient = true };
-    kiln_status status = expand_line(&a, line);
-    if (!skip_refused(&a, status))
-        return status ? session_status(session, status, where) : a.result;
-    const char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
-    status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
-    return session_status(session, status, "--target");
-}
-
-void worklist_define(struct worklist *list, const char *kind, const char *text)
-{
-    char *line = need_format("define %s %s", kind, text);
-    for (char *c = line; *c; c++)
-        *c = *c == '\n' || *c == '\r' ? ' ' : *c;
-    for (size_t i = 0; i < list->definitions.count; i++)
-        if (strcmp(list->definitions.items[i], line) == 0)
-            return;
-    text_list_add(&list->definitions, line);
-}
-
-static void load_template(void *data, const char *path)
+static int add_spec(void *data, const kiln_spec *spec)
 {
     addition *a = data;
+    kiln_spec *aimed = NULL;
+    kiln_status status = KILN_OK;
+    bool open = !*kiln_spec_field(spec, "target");
+    if (open && !a->list->chosen)
+        a->result = choose_target(a->list, a->session);
     if (a->result)
-        return;
-    kiln_status status = kiln_template_load(a->session->service, path, NULL, &a->session->report);
+        return a->result;
+    if (open)
+        status = kiln_spec_with(&aimed, spec, a->list->chosen, &a->session->report);
     if (!status)
-        worklist_define(a->list, "template", path);
-    a->result = end_definition(a, status);
+        status = add_aimed(a, open ? aimed : spec);
+    kiln_spec_free(aimed);
+    return a->result = status ? refuse_spec(a, status) : STATUS_DONE;
 }
 
-/* Makes the definition of a line "define KIND TEXT". */
-static int add_definition(addition *a, const char *line)
+int worklist_add(struct worklist *list, struct session *session, const char *line)
 {
-    const char *kind, *text;
-    kiln_status status = ownfiles_define(a->session->service, line, &kind, &text, &a->session->report);
-    if (!status)
-        worklist_define(a->list, kind, text);
-    return end_definition(a, status);
+    addition a = { .list = list, .session = session };
+    const char *named = spectext_field(line, "target");
+    if (list->target && !(named && *named))
+        line = spectext_put(line, "target", list->target);
+    kiln_status status = kiln_spec_expand(session->service, line, add_spec, &a, &session->report);
+    return status ? session_status(session, status, NULL) : a.result;
 }
 
-static int add_line(struct worklist *list, struct session *session, const char *line, const char *where, bool lenient)
+void worklist_define(struct worklist *list, const char *definition)
 {
-    char *resolved = NULL;
-    addition a = { .list = list, .session = session, .where = where, .lenient = lenient };
-    if (ownfiles_is_definition(line))
-        return add_definition(&a, line);
-    int status = ownfiles_resolve(&resolved, line, load_template, &a);
-    if (status && lenient) {
-        list->skipped++; /* after a message about a file that cannot be read */
-        return STATUS_DONE;
-    }
-    if (!status)
-        status = a.result;
-    if (!status && !a.skipped)
-        status = (lenient ? add_recorded : worklist_add)(list, session, resolved ? resolved : line, where);
-    return status;
+    for (size_t i = 0; i < list->definitions.count; i++)
+        if (strcmp(list->definitions.items[i], definition) == 0)
+            return;
+    text_list_add(&list->definitions, need_copy(definition));
 }
 
-static int add_lines(struct worklist *list, struct session *session, FILE *file, const char *path)
+static int add_line(void *data, const kiln_manifest_line *line)
 {
-    char *line = NULL;
-    size_t room = 0;
-    int status = STATUS_DONE;
-    bool lenient = false;
-    for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
-        lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
-        line[strcspn(line, "#\n")] = '\0';
-        /* A carriage return is a blank, as in records: text after it still counts. */
-        if (line[strspn(line, " \t\r")] == '\0')
-            continue;
-        status = add_line(list, session, line, need_format("%s:%lu", path, number), lenient);
-    }
-    free(line);
-    if (!status && ferror(file))
-        status = fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
-    return status;
+    addition *a = data;
+    a->line = line;
+    if (line->spec)
+        return add_spec(a, line->spec);
+    if (*line->problem)
+        return skip_line(a, line->problem);
+    worklist_define(a->list, line->definition);
+    return STATUS_DONE;
 }
 
 int worklist_add_file(struct worklist *list, struct session *session, const char *path)
 {
-    FILE *file = whole_open(path);
-    if (!file)
-        return fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
-    int status = add_lines(list, session, file, strcmp(path, "-") == 0 ? "stdin" : path);
-    fclose(file);
-    return status;
+    kiln_manifest manifest = KILN_INIT(kiln_manifest);
+    char *text = NULL;
+    int result = whole_file(&text, &manifest.length, path, MANIFEST_MAX);
+    if (result)
+        return result;
+    manifest.text = text;
+    manifest.name = strcmp(path, "-") == 0 ? "stdin" : path;
+    manifest.target = list->target;
+    addition a = { .list = list, .session = session, .path = manifest.name };
+    kiln_status status = kiln_manifest_read(session->service, &manifest, add_line, &a, &session->report);
+    return status ? session_status(session, status, NULL) : a.result;
 }
 
 /* By text, then by place, so that the first of equals comes first. */

@@ -27,20 +27,20 @@ struct worklist {
     bool asked;              /* targets are known */
     bool unasked;            /* there is no compiler to ask, or it must not be asked */
     const char *target;      /* for lines that name none: the value of --target, or NULL */
-    const char *chosen;      /* the same when --target is not given; found when first needed */
+    const char *chosen;      /* the field for them when --target is not given; found when first needed */
     const char *device_name; /* the value of --device, or NULL */
 };
 
-/* Adds a definition that has been made, unless it is there: "op" with its text, or "template" with its path. */
-void worklist_define(struct worklist *list, const char *kind, const char *text);
+/* Adds a definition that has been made, as a line of a manifest, unless it is there. */
+void worklist_define(struct worklist *list, const char *definition);
 
-/* Adds the specs that one line stands for, with every field set. Faults that can be known before a compile are found
- * here, a target that the compiler does not build among them. `where` names the line in messages, or is NULL. Returns
- * STATUS_DONE or the exit status after a message. */
-int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where);
+/* Adds the specs that one line of the command line stands for, with every field set. Faults that can be known before a
+ * compile are found here, a target that the compiler does not build among them. Returns STATUS_DONE or the exit status
+ * after a message. */
+int worklist_add(struct worklist *list, struct session *session, const char *line);
 
-/* Adds the lines of a file, "-" for stdin; '#' begins a comment. In a file that begins as KILN_RECORD's do, a line that
- * is no spec, or none for the targets wanted, is skipped with a message. Returns as worklist_add does. */
+/* Makes the definitions and adds the specs of a manifest, "-" for stdin. A line of a record that is no spec, or none
+ * for the targets wanted, is skipped with a message. Returns as worklist_add does. */
 int worklist_add_file(struct worklist *list, struct session *session, const char *path);
 
 /* Drops items that stand for the same kernel as an earlier one. */
