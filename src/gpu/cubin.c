@@ -32,7 +32,7 @@ bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN
     return false;
 }
 
-/* The section of a name, which is a prefix and the rest. */
+/* The section of a name, which is a prefix and the rest. Sections of no type may lie anywhere: they are passed over. */
 static bool find_section(const void *bytes, const char *prefix, const char *name, Elf64_Shdr *out)
 {
     Elf64_Ehdr header = kiln__elf_header(bytes);
@@ -40,7 +40,7 @@ static bool find_section(const void *bytes, const char *prefix, const char *name
     size_t first = strlen(prefix), second = strlen(name) + 1;
     for (unsigned i = 0; names.sh_type == SHT_STRTAB && i < header.e_shnum; i++) {
         *out = kiln__elf_section(bytes, i);
-        if (!kiln__elf_within(out->sh_name, first + second, names.sh_size))
+        if (out->sh_type == SHT_NULL || !kiln__elf_within(out->sh_name, first + second, names.sh_size))
             continue;
         const char *text = (const char *)bytes + names.sh_offset + out->sh_name;
         if (memcmp(text, prefix, first) == 0 && memcmp(text + first, name, second) == 0)
@@ -52,7 +52,7 @@ static bool find_section(const void *bytes, const char *prefix, const char *name
 bool kiln__cubin_has_entry(const void *bytes, const char *name)
 {
     Elf64_Shdr section;
-    return find_section(bytes, ".text.", name, &section) && section.sh_size > 0;
+    return find_section(bytes, ".text.", name, &section) && section.sh_type != SHT_NOBITS && section.sh_size > 0;
 }
 
 typedef struct symbol_table {

@@ -342,7 +342,7 @@ static void end_job(job *work)
 static void choose_options(job *work, const char *arch, unsigned dropped)
 {
     const kiln__unit *unit = work->unit;
-    const char *end = work->includes.data + work->includes.length;
+    const char *include = kiln__text_string(&work->includes), *end = include + work->includes.length;
     work->option_count = 0;
     work->options[work->option_count++] = arch;
     for (int i = 0; i < OPTION_COUNT; i++)
@@ -353,8 +353,8 @@ static void choose_options(job *work, const char *arch, unsigned dropped)
             work->options[work->option_count++] = at;
     if (has_prelude(work))
         work->options[work->option_count++] = "--pre-include=" PRELUDE;
-    for (const char *at = work->includes.data; at != NULL && at < end; at += strlen(at) + 1)
-        work->options[work->option_count++] = at;
+    for (; include < end; include += strlen(include) + 1)
+        work->options[work->option_count++] = include;
 }
 
 static void read_log(job *work)
