@@ -126,6 +126,35 @@ START_TEST(test_request__a_build_is_compiled_code_and_no_more)
 }
 END_TEST
 
+/* On a machine without a driver, for a GPU that it names. */
+START_TEST(test_request__a_build_needs_no_device)
+{
+    kiln_options options = kiln_test_options();
+    const void *cubin;
+    size_t length;
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_spec_free(spec);
+    kiln_close(service);
+    service = kiln_test_open(&options);
+    spec = kiln_test_spec(service, "op=hardsigmoid dtype=f32 target=sm_90");
+    source.text = "extern \"C\" __global__ void f(float *x) { *x = 1; }\n";
+    source.target = "sm_90";
+    source.include_dir_count = 0;
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    for (int kind = 0; kind < KINDS; kind++) {
+        kiln_request request = request_for(kind, KILN_BUILD, KILN_DEFAULT),
+                     load = request_for(kind, KILN_LOAD, KILN_OFF);
+        kiln_program *program = ask(_i, &request, KILN_OK);
+        ck_assert_int_eq(kiln_program_section(&cubin, &length, program, "cubin"), KILN_OK);
+        ck_assert_uint_gt(length, 0);
+        kiln_program_release(program);
+        ck_assert_int_eq(kiln_kept(service, &request, NULL), KILN_OK);
+        ask(_i, &load, kind == SPECS ? KILN_ENODEVICE : KILN_ETARGET);
+    }
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, KINDS);
+}
+END_TEST
+
 START_TEST(test_request__a_loaded_program_has_kernels)
 {
     const void *bytes;
@@ -272,6 +301,7 @@ Suite *kiln_test_service_request_suite(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_request__a_build_is_compiled_code_and_no_more, 0, 2);
+    tcase_add_loop_test(tests, test_request__a_build_needs_no_device, 0, 2);
     tcase_add_loop_test(tests, test_request__a_loaded_program_has_kernels, 0, 2);
     tcase_add_loop_test(tests, test_request__what_is_strict_compiles_nothing, 0, 2);
     tcase_add_loop_test(tests, test_request__no_request_unlocks_a_strict_service, 0, 2);

@@ -126,6 +126,52 @@ START_TEST(test_verify__what_is_read_and_written)
 }
 END_TEST
 
+/* Two sizes, two arrays that are written, a number and a grid of rows, as kiln_launch takes them. */
+START_TEST(test_verify__takes_what_a_launch_takes)
+{
+    enum { COLS = 70, ROWS = 30, CELLS = COLS * ROWS };
+    static const char text[] = "//! template rich\n//! param block 32..1024 step 32 = 32\n//! entry rich align 4\n"
+                               "//! size n, m\n//! grid (n + block - 1) / block, m\n//! arg out out f32[m, n]\n"
+                               "//! arg count inout int64[m]\n//! arg x in f32[m, n]\n//! arg by f32\n"
+                               "//! arg n uint64 = n\n";
+    static const char twin[] =
+        "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
+        "                                                     void *const *args);\n"
+        "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"
+        "    float *out = *(float *const *)args[0], *x = *(float *const *)args[2], by = *(float *)args[3];\n"
+        "    long long *count = *(long long *const *)args[1];\n"
+        "    unsigned long long n = *(unsigned long long *)args[4], wide = (n + KILN_BLOCK - 1) / KILN_BLOCK;\n"
+        "    for (unsigned long long i = begin; i < end; i++) {\n"
+        "        unsigned long long row = i / wide, at = i % wide * KILN_BLOCK;\n"
+        "        if (at == 0) count[row] += row;\n"
+        "        for (unsigned long long c = at; c < at + KILN_BLOCK && c < n; c++)\n"
+        "            out[row * n + c] = by * x[row * n + c];\n"
+        "    }\n}\n";
+    const uint64_t sizes[] = { COLS, ROWS };
+    const float by = 3;
+    int64_t count[ROWS];
+    const kiln_arg args[] = { KILN_ARRAY(out, CELLS * sizeof(out[0])), KILN_ARRAY(count, sizeof(count)),
+                              KILN_ARRAY(x, CELLS * sizeof(x[0])), KILN_VALUE(by) };
+    define(text, twin);
+    kiln_kernel *kernel = kiln_test_get(service, "template=rich target=cpu");
+    for (int way = 0; way < 2; way++) {
+        for (int i = 0; i < ROWS; i++)
+            count[i] = 1000;
+        memset(out, 0, sizeof(out));
+        found = (kiln_verification)KILN_INIT(kiln_verification);
+        kiln_status status = way == 0 ? kiln_launch(kernel, NULL, sizes, 2, args, 4, NULL, &report)
+                                      : kiln_verify(&found, service, kernel, NULL, sizes, 2, args, 4, 0, &report);
+        ck_assert_msg(status == KILN_OK, "%s", report.message);
+        for (int i = 0; i < CELLS; i++)
+            ck_assert(out[i] == by * x[i] || isnan(x[i]));
+        for (int i = 0; i < ROWS; i++)
+            ck_assert_int_eq(count[i], 1000 + i);
+    }
+    ck_assert(found.compared == CELLS + ROWS && found.wrong == 0);
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
 START_TEST(test_verify__bad_arguments)
 {
     const uint64_t n = N;
@@ -272,6 +318,7 @@ Suite *kiln_test_tune_verify_suite(void)
     tcase_add_test(tcase, test_verify__no_elements);
     tcase_add_test(tcase, test_verify__an_element_that_is_not_written);
     tcase_add_test(tcase, test_verify__what_is_read_and_written);
+    tcase_add_test(tcase, test_verify__takes_what_a_launch_takes);
     tcase_add_test(tcase, test_verify__bad_arguments);
     tcase_add_test(tcase, test_verify__a_gpu_is_compared_with_the_cpu);
     tcase_add_test(tcase, test_verify__within_a_tolerance);
