@@ -171,6 +171,7 @@ IGNORES(variant, kiln_variant)
 IGNORES(entry, kiln_entry_info)
 IGNORES(record, kiln_wisdom_record)
 IGNORES(finding, kiln_finding)
+IGNORES(line, kiln_manifest_line)
 
 static kiln_status submit_nothing(void *data, void *stream)
 {
@@ -200,6 +201,7 @@ static kiln_program_info program_info = KILN_INIT(kiln_program_info);
 static kiln_device_info device_info = KILN_INIT(kiln_device_info);
 static kiln_live_info live_info = KILN_INIT(kiln_live_info);
 static kiln_cache_info cache_info = KILN_INIT(kiln_cache_info);
+static const kiln_manifest manifest = { .size = sizeof(manifest), .text = "op=relu6\n" };
 static kiln_contender contender = { submit_nothing, NULL };
 static kiln_timing timing;
 static const uint64_t sizes[] = { ELEMENTS };
@@ -231,6 +233,7 @@ static const char *const paths[] = { "nothing.json" };
     X(kiln_op_define(service, "child(x) = x", r))                                    \
     X(kiln_template_define(service, "", NULL, &got.name, r))                         \
     X(kiln_template_load(service, "/nowhere/x.cu", &got.name, r))                    \
+    X(kiln_manifest_read(service, &manifest, ignore_line, NULL, r))                  \
     X(kiln_device_open(&got.device, service, "cpu", r))                              \
     X(kiln_alloc(&got.memory, device, 64, r))                                        \
     X(kiln_upload(device, memory, got.x, 64, r))                                     \

@@ -119,6 +119,24 @@ static void *define_template(void *data)
     return data;
 }
 
+static int see_line(void *seen, const kiln_manifest_line *line)
+{
+    (void)seen;
+    (void)line;
+    return 0;
+}
+
+static void *read_manifest(void *data)
+{
+    char text[1024];
+    kiln_manifest manifest = KILN_INIT(kiln_manifest);
+    snprintf(text, sizeof(text), "define op thrice(x) = 3 * x\ntemplate=%s/hardsigmoid256.cu,elementwise target=cpu\n",
+             getenv("KILN_EXAMPLE_TEMPLATES"));
+    manifest.text = text;
+    status = kiln_manifest_read(service, &manifest, see_line, NULL, &report);
+    return data;
+}
+
 static void *launch(void *data)
 {
     static float in[100000], out[100000];
@@ -283,6 +301,7 @@ START_TEST(test_stack__is_enough)
         { "deep definition", define_deep, PROMISED_MORE },
         { "deep spec", parse_deep, PROMISED_MORE },
         { "template", define_template, PROMISED },
+        { "manifest", read_manifest, PROMISED_MORE },
         { "cold get on the cpu", get_cold, PROMISED },
         { "launch on the cpu", launch, PROMISED },
         { "hit", get_hit, PROMISED },
