@@ -303,8 +303,10 @@ static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const ch
     char map[sizeof("-ffile-prefix-map==") + PATH_SIZE], whole[PATH_SIZE + sizeof(WITH_THEM)];
     kiln__text text = { 0 };
     options(&self->compiler, unit, &text);
-    if (text.failed)
+    if (text.failed) {
+        kiln__text_fini(&text);
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    }
     size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 7);
     for (size_t i = 1; unit->includes && i < count; i++)
         if (strcmp(argv[i], "-") == 0)
