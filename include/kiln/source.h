@@ -35,6 +35,7 @@ typedef struct kiln_header {
 typedef struct kiln_part {
     const char *name; /* as kiln_source.name */
     const char *text;
+    const char *directory; /* as kiln_source.directory; NULL: none */
 } kiln_part;
 
 /* CUDA text with its compile options. A stored result is found again while all of this is the same, and the contents of
@@ -52,6 +53,9 @@ typedef struct kiln_source {
     const char *const *functions;
     size_t function_count;
 
+    /* The directory of the file that the text is from: #include "x.h" looks there first, and <x.h> does not. Headers find
+     * headers beside themselves. NULL: none. Must be NULL with KILN_ISOLATE_NEVER, unless no #include has quotes. */
+    const char *directory;
     const kiln_header *headers;
     size_t header_count;
     const char *const *include_dirs; /* searched in this order; a worker can read no file outside them; must be none

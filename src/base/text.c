@@ -223,3 +223,14 @@ const char *kiln__text_skip_mark(const char *text)
     static const char mark[] = KILN__TEXT_BYTE_ORDER_MARK;
     return strncmp(text, mark, sizeof(mark) - 1) == 0 ? text + sizeof(mark) - 1 : text;
 }
+
+const char *kiln__text_next_include(const char *at)
+{
+    static const char word[] = "include", blanks[] = " \t";
+    while (at != NULL && (at = strchr(at, '#')) != NULL) {
+        at += 1 + strspn(at + 1, blanks);
+        if (strncmp(at, word, sizeof(word) - 1) == 0)
+            return at + sizeof(word) - 1 + strspn(at + sizeof(word) - 1, blanks);
+    }
+    return NULL;
+}

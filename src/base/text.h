@@ -55,4 +55,8 @@ bool kiln__text_is_identifier(const char *text, size_t length);
 /* The text behind its byte-order mark, or all of it. */
 const char *kiln__text_skip_mark(const char *text);
 
+/* The text behind the next "#include" at or behind `at`, where the name of the file begins; NULL if there is none. One
+ * in a comment or in a branch that is not taken counts too. `at` may be NULL. */
+const char *kiln__text_next_include(const char *at);
+
 #endif

@@ -256,6 +256,7 @@ typedef struct job {
     const char **options;
     int option_count;
     kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
+    size_t file;           /* which file of the source it is: 0 the text, 1 the first part */
     const char *prelude;   /* what a source begins with, NULL or "" for nothing */
     kiln__text includes;   /* the options that name places, each with its NUL */
     kiln__nvrtc_enum code; /* how the compile ended */
@@ -286,22 +287,72 @@ static bool has_prelude(const job *work)
     return work->prelude != NULL && work->prelude[0] != '\0';
 }
 
-/* Places are known to the compiler by name, wherever they are. */
+static void add_include(job *work, const char *place)
+{
+    kiln__text_printf(&work->includes, "-I%s/%s", KILN__READS_ROOT, place);
+    kiln__text_append_bytes(&work->includes, "", 1);
+}
+
+/* Places are known to the compiler by name, wherever they are: the user's directories, which are numbers, then the
+ * standard headers, then CUDA's. True if the file has a directory beside it. */
+static bool add_includes(job *work)
+{
+    const kiln__list *places = &work->unit->places;
+    const char *place = NULL, *path;
+    bool beside = false, standard = false;
+    while (kiln__list_next_pair(places, &place, &path)) {
+        int file = kiln__reads_file_of(place);
+        beside = beside || (file >= 0 && (size_t)file == work->file);
+        if (!standard && file < 0 && (*place < '0' || *place > '9')) {
+            add_include(work, KILN__READS_STANDARD);
+            standard = true;
+        }
+        if (file < 0)
+            add_include(work, place);
+    }
+    if (places->count > 0 && !standard)
+        add_include(work, KILN__READS_STANDARD);
+    return beside;
+}
+
+/* Creates the program of a file that finds headers beside itself: NVRTC looks for these where its name says that it is.
+ * The name is none of a file there (source/reads.h). A line before the text has the name for messages and __FILE__. */
+static void create_beside(job *work, const char **texts, const char **names)
+{
+    const kiln__unit *unit = work->unit;
+    char place[KILN__PLACE_SIZE];
+    kiln__text name = { 0 }, text = { 0 };
+    kiln__reads_beside(place, work->file);
+    kiln__text_printf(&name, "%s/%s/<%s>", KILN__READS_ROOT, place, unit->name);
+    kiln__text_append(&text, "#line 1 \"");
+    for (const char *at = unit->name; *at != '\0'; at++) {
+        if (*at == '\\')
+            kiln__text_append(&text, "\\");
+        kiln__text_append_bytes(&text, at, 1);
+    }
+    kiln__text_append(&text, "\"\n");
+    kiln__text_append(&text, unit->source);
+    if (check_memory(work, !name.failed && !text.failed))
+        JOB(work, nvrtcCreateProgram,
+            (&work->program, text.data, name.data, (int)(work->headers.count / 2), texts, names));
+    kiln__text_fini(&name);
+    kiln__text_fini(&text);
+}
+
 static void create_source_program(job *work)
 {
     const kiln__unit *unit = work->unit;
-    const char *place = NULL, *path;
-    while (kiln__list_next_pair(&unit->places, &place, &path)) {
-        kiln__text_printf(&work->includes, "-I%s/%s", KILN__READS_ROOT, place);
-        kiln__text_append_bytes(&work->includes, "", 1);
-    }
+    bool beside = add_includes(work);
     kiln__standard_headers(unit, &work->headers);
     if (has_prelude(work)) {
         kiln__list_add(&work->headers, PRELUDE);
         kiln__list_add(&work->headers, work->prelude);
     }
     const char **names = kiln__list_array(&work->headers, 0, 2), **texts = kiln__list_array(&work->headers, 1, 2);
-    if (check_memory(work, names != NULL && texts != NULL && !work->headers.bytes.failed && !work->includes.failed))
+    check_memory(work, names != NULL && texts != NULL && !work->headers.bytes.failed && !work->includes.failed);
+    if (work->status == KILN_OK && beside)
+        create_beside(work, texts, names);
+    else
         JOB(work, nvrtcCreateProgram,
             (&work->program, unit->source, unit->name, (int)(work->headers.count / 2), texts, names));
     kiln__free(names);
@@ -314,7 +365,7 @@ static void create_program(job *work)
 {
     const kiln__nvrtc *nvrtc = work->self->nvrtc;
     const kiln__unit *unit = work->unit;
-    size_t room = OPTION_COUNT + 2 + unit->options.count + unit->places.count / 2;
+    size_t room = OPTION_COUNT + 3 + unit->options.count + unit->places.count / 2;
     work->options = kiln__calloc(room, sizeof(*work->options));
     if (!kiln__unit_is_source(unit)) {
         if (check_memory(work, work->options != NULL))
@@ -646,7 +697,7 @@ typedef struct task {
 static void run_source(job *work, const char *arch)
 {
     enum { TRIES_MAX = 8 };
-    const job empty = { .self = work->self, .unit = work->unit, .report = work->report };
+    const job empty = { .self = work->self, .unit = work->unit, .report = work->report, .file = work->file };
     kiln__text prelude = { 0 };
     kiln__prelude_foresee(&prelude, work->unit->source);
     bool foreseen = prelude.length > 0;
@@ -841,7 +892,7 @@ static kiln_status compile_file(linkage *l, const char *shown, const char *text)
     kiln__unit file = *unit;
     kiln__link_input *out = &l->inputs[l->count];
     char arch[32 + KILN__TARGET_SIZE];
-    job work = { .self = l->todo->self, .unit = &file, .report = l->report };
+    job work = { .self = l->todo->self, .unit = &file, .report = l->report, .file = l->count };
     const job empty = work;
     file.name = (char *)kiln__source_base_name(shown);
     file.source = (char *)text;

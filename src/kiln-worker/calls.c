@@ -42,15 +42,26 @@ static bool is_for_reading(int flags)
     return (flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_TRUNC)) == 0;
 }
 
+/* A file in memory. */
+static bool is_readable(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_PATH) == 0;
+}
+
 /* Opens the file that a path was found to lead to, and not the path once more, which may lead elsewhere by now.
- * Devices and pipes could give any amount, or nothing and block. */
+ * Devices and pipes could give any amount, or nothing and block. Without /proc a file in memory is read through the
+ * descriptor that there is. */
 static int reopen(int fd, int flags)
 {
     struct stat status;
-    if (fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
-        return (int)syscall(SYS_openat, AT_FDCWD, name_of(fd).text, flags & ~O_NOFOLLOW);
     errno = ENOENT;
-    return -1;
+    if (fstat(fd, &status) != 0 || (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
+        return -1;
+    int opened = (int)syscall(SYS_openat, AT_FDCWD, name_of(fd).text, flags & ~O_NOFOLLOW);
+    if (opened < 0 && is_readable(fd) && lseek(fd, 0, SEEK_SET) == 0)
+        opened = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return opened;
 }
 
 /* NVRTC takes a byte-order mark for text. */

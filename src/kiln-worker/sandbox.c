@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kiln-worker/recorder.h"
 #include "source/reads.h"
+#include "source/source.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -124,14 +126,44 @@ static bool find_in_places(const char *asked, char out[PATH_MAX])
     return false;
 }
 
+/* A descriptor of a standard header, a file in memory that is made once: the compiler knows files by their inodes. The
+ * caller closes it. -1: there is none of that name, or the system gives none, which `asked` then does not tell. */
+static int reach_standard(const char *asked, const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int *files; /* 0: not made yet */
+    const kiln__embedded_file *file = kiln__standard_file(name);
+    if (file == NULL)
+        return -1;
+    pthread_mutex_lock(&lock);
+    int *made = files != NULL || (files = kiln__calloc(kiln__standard_count, sizeof(*files))) != NULL
+                    ? &files[file - kiln__standard_files]
+                    : NULL;
+    if (made != NULL && *made == 0) {
+        int fd = memfd_create(name, MFD_CLOEXEC);
+        bool whole = fd > 0 && write(fd, file->text, file->length) == (ssize_t)file->length;
+        if (whole)
+            *made = fd;
+        else if (fd >= 0)
+            close(fd);
+    }
+    int fd = made != NULL && *made > 0 ? fcntl(*made, F_DUPFD_CLOEXEC, 0) : -1, error = errno;
+    pthread_mutex_unlock(&lock);
+    if (fd < 0)
+        kiln__recorder_unknown(asked, error);
+    return fd;
+}
+
 /* kiln__sandbox_reach for a path in a place. A path in no place leads to nothing always and everywhere, and is not
  * noted. Links are followed even where the call would not: the compiler reads the file behind them. A file that is
  * there and whose path cannot be found out, for want of /proc, is unknown. */
 static int reach_in_places(const char *asked)
 {
-    char path[PATH_MAX], resolved[PATH_MAX];
+    char path[PATH_MAX], resolved[PATH_MAX], place[KILN__PLACE_SIZE], rest[KILN__READ_PATH_MAX];
     int fd = -1;
-    if (find_in_places(asked, path)) {
+    if (kiln__reads_split(asked, place, rest) && strcmp(place, KILN__READS_STANDARD) == 0) {
+        fd = reach_standard(asked, rest);
+    } else if (find_in_places(asked, path)) {
         fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
         bool there = fd >= 0, known = there && path_of(fd, resolved), good = known && is_allowed(resolved);
         int error = errno;

@@ -28,7 +28,7 @@ bool kiln__sandbox_enter_nets(unsigned nets, const char *const *allowed, char *r
 /* The same for a compiler that knows directories by name alone: `places` are a name and an absolute path, a name and
  * ... A file in one of them is opened as KILN__READS_ROOT "/<name>/math.h" (source/reads.h), and under no other
  * path, so that nothing that is compiled depends on where they are. kiln-worker/recorder.h notes each path that is
- * asked for. */
+ * asked for. The place KILN__READS_STANDARD has Kiln's standard headers, from memory, and is not noted. */
 bool kiln__sandbox_enter_places(const kiln__list *places, char *reason, size_t size);
 
 /* A path as it was asked for, and whether it was found. May make no file call. */
@@ -44,7 +44,7 @@ bool kiln__sandbox_visit(kiln__sandbox_visitor *fn, void *data);
 /* Whether the calls ask. */
 bool kiln__sandbox_is_entered(void);
 
-/* A descriptor (O_PATH) of what `path` leads to from `dir`, links followed unless `flags` is O_NOFOLLOW, if that is
+/* A descriptor (O_PATH, or of a file in memory) of what `path` leads to from `dir`, links followed unless `flags` is O_NOFOLLOW, if that is
  * allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it. Any thread. */
 int kiln__sandbox_reach(int dir, const char *path, int flags);
 

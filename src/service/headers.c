@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "gpu/cuda.h"
 #include "os/file.h"
+#include "source/reads.h"
 #include "source/source.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +19,14 @@ enum { HEADERS_MAX = 256, HEADER_MAX = 1 << 20 /* bytes */ };
 
 kiln_status kiln__fail_directory(const char *directory, int error, kiln_report *report)
 {
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "directory '%.200s' cannot be used: %s",
                       directory, strerrordesc_np(error));
 }
 
-kiln_status kiln__places_add(kiln__list *places, const char *from, const char *directory, size_t number,
+kiln_status kiln__places_add(kiln__list *places, const char *place, const char *from, const char *directory,
                              kiln_report *report)
 {
-    char whole[PATH_MAX], path[PATH_MAX], name[24];
+    char whole[PATH_MAX], path[PATH_MAX];
     struct stat status;
     bool relative = from != NULL && directory[0] != '/' && directory[0] != '\0';
     int length = snprintf(whole, sizeof(whole), "%s%s%s", relative ? from : "", relative ? "/" : "", directory);
@@ -35,8 +36,7 @@ kiln_status kiln__places_add(kiln__list *places, const char *from, const char *d
         return kiln__fail_directory(directory, errno, report);
     if (!S_ISDIR(status.st_mode))
         return kiln__fail_directory(directory, ENOTDIR, report);
-    snprintf(name, sizeof(name), "%zu", number);
-    kiln__list_add(places, name);
+    kiln__list_add(places, place);
     kiln__list_add(places, path);
     return KILN_OK;
 }
@@ -57,7 +57,7 @@ kiln_status kiln__check_unwatched(const kiln__unit *unit, kiln_report *report)
     if (unit->directories > 0)
         return kiln__fail(
             report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-            "with isolate=never there are no include directories: nothing would keep the text to them, nor "
+            "with isolate=never a text has no directories for its headers: nothing would keep it to them, nor "
             "tell what it has read; give the headers themselves, or let a worker compile");
     if (kiln__source_linking(unit) != KILN__LINK_NONE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
@@ -157,21 +157,11 @@ static kiln_status add_named(const search *s, const char *from, kiln__word name)
     return status;
 }
 
-static const char *skip_blanks(const char *at)
-{
-    return at + strspn(at, " \t");
-}
-
 /* Adds what the text, which lies in `from`, names in #include "...". */
 static kiln_status add_included(const search *s, const char *from, const char *text)
 {
-    static const char word[] = "include";
     kiln_status status = KILN_OK;
-    while (status == KILN_OK && (text = strchr(text, '#')) != NULL) {
-        text = skip_blanks(text + 1);
-        if (strncmp(text, word, sizeof(word) - 1) != 0)
-            continue;
-        text = skip_blanks(text + sizeof(word) - 1);
+    while (status == KILN_OK && (text = kiln__text_next_include(text)) != NULL) {
         size_t length = *text == '"' ? strcspn(text + 1, "\"\n") : 0;
         if (length > 0 && text[1 + length] == '"')
             status = add_named(s, from, (kiln__word){ text + 1, length });
@@ -205,6 +195,7 @@ static kiln_status find_headers(kiln__unit *unit, kiln_report *report)
 
 kiln_status kiln__unit_add_headers(kiln_service *service, kiln__unit *unit, kiln_report *report)
 {
+    char beside[KILN__PLACE_SIZE];
     kiln_status status = KILN_OK;
     if (kiln__target_facts(&unit->target)->twin)
         return unit->folder != NULL ? find_headers(unit, report) : KILN_OK;
@@ -214,8 +205,9 @@ kiln_status kiln__unit_add_headers(kiln_service *service, kiln__unit *unit, kiln
         return KILN_OK;
     unit->cuda_headers = true;
     unit->directories = unit->folder != NULL;
+    kiln__reads_beside(beside, 0);
     if (unit->folder != NULL)
-        status = kiln__places_add(&unit->places, NULL, unit->folder, 0, report);
+        status = kiln__places_add(&unit->places, beside, NULL, unit->folder, report);
     if (status == KILN_OK)
         kiln__places_add_cuda(service, unit);
     return status == KILN_OK && unit->places.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : status;

@@ -95,11 +95,11 @@ static inline kiln__builder *kiln__service_builder(kiln_service *service, const 
 
 /* ---- headers.c: what the text of a unit may include */
 
-/* KILN_EINVAL: an include directory cannot be used. */
+/* KILN_EINVAL: a directory cannot be used. */
 kiln_status kiln__fail_directory(const char *directory, int error, kiln_report *report);
 
-/* Adds place `number`, a directory. A relative one starts from `from`, where that is not NULL. KILN_EINVAL. */
-kiln_status kiln__places_add(kiln__list *places, const char *from, const char *directory, size_t number,
+/* Adds a directory as a place. A relative one starts from `from`, where that is not NULL. KILN_EINVAL. */
+kiln_status kiln__places_add(kiln__list *places, const char *place, const char *from, const char *directory,
                              kiln_report *report);
 
 /* Adds the places of CUDA's headers. */
@@ -174,7 +174,7 @@ typedef struct kiln__want {
     kiln__geometry_basis basis;
     kiln__fields spec;      /* every field set; its op is that of `asked` */
     char *text;             /* the id */
-    kiln__list directories; /* the include directories as they were given */
+    kiln__list directories; /* place, directory as it was given, place, ... */
     char *from;             /* the start of relative ones; NULL: the working directory */
     bool targeted;          /* a target was named */
 } kiln__want;

@@ -3,28 +3,50 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "source/reads.h"
 #include "source/source.h"
 #include "wisdom/describe.h"
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- Copying the caller's request */
 
+static void add_directory(kiln__want *want, const char *place, const char *directory)
+{
+    kiln__list_add(&want->directories, place);
+    kiln__list_add(&want->directories, directory);
+    want->unit->directories++;
+}
+
+/* A text that names no file in quotes does not look beside itself: then its directory does not count. */
+static void add_beside(kiln__want *want, size_t file, const char *text, const char *directory)
+{
+    char place[KILN__PLACE_SIZE];
+    kiln__reads_beside(place, file);
+    if (directory != NULL && kiln__source_includes_beside(text))
+        add_directory(want, place, directory);
+}
+
 /* Copies the directories as they were given, and with `later` the working directory, from which relative ones start. */
 static kiln_status copy_directories(kiln__want *want, const kiln_source *given, bool later, kiln_report *report)
 {
-    char here[PATH_MAX];
-    const char *relative = NULL;
-    want->unit->directories = given->include_dir_count;
+    char here[PATH_MAX], place[KILN__PLACE_SIZE];
+    const char *relative = NULL, *at = NULL, *directory;
     for (size_t i = 0; i < given->include_dir_count; i++) {
         if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
             return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
-        kiln__list_add(&want->directories, given->include_dirs[i]);
-        relative = given->include_dirs[i][0] != '/' ? given->include_dirs[i] : relative;
+        snprintf(place, sizeof(place), "%u", (unsigned)i);
+        add_directory(want, place, given->include_dirs[i]);
     }
+    add_beside(want, 0, want->unit->source, given->directory);
+    for (size_t i = 0; i < given->part_count; i++)
+        add_beside(want, 1 + i, given->parts[i].text, given->parts[i].directory);
+    while (kiln__list_next_pair(&want->directories, &at, &directory))
+        relative = directory[0] != '/' ? directory : relative;
     bool lacking = want->directories.bytes.failed;
     if (later && relative != NULL && getcwd(here, sizeof(here)) == NULL)
         return kiln__fail_directory(relative, errno, report);
@@ -275,11 +297,10 @@ static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_rep
 
 static kiln_status add_directories(kiln__want *want, kiln_report *report)
 {
-    const kiln__list *all = &want->directories;
+    const char *place = NULL, *directory;
     kiln_status status = KILN_OK;
-    size_t number = 0;
-    for (const char *at = kiln__list_next(all, NULL); at != NULL && status == KILN_OK; at = kiln__list_next(all, at))
-        status = kiln__places_add(&want->unit->places, want->from, at, number++, report);
+    while (status == KILN_OK && kiln__list_next_pair(&want->directories, &place, &directory))
+        status = kiln__places_add(&want->unit->places, place, want->from, directory, report);
     return status;
 }
 

@@ -3,8 +3,11 @@
 
 #include "base/number.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define BESIDE "src"
 
 static bool is_clean(const char *text, size_t length)
 {
@@ -25,6 +28,22 @@ bool kiln__reads_means_nothing(int error)
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
+void kiln__reads_beside(char out[KILN__PLACE_SIZE], size_t file)
+{
+    snprintf(out, KILN__PLACE_SIZE, BESIDE "%u", (unsigned)(file <= KILN__READS_FILES_MAX ? file : 0));
+}
+
+int kiln__reads_file_of(const char *place)
+{
+    uint64_t file = 0;
+    char name[KILN__PLACE_SIZE];
+    const char *number = place + sizeof(BESIDE) - 1;
+    if (strncmp(place, BESIDE, sizeof(BESIDE) - 1) != 0 || !kiln__number_parse_uint(number, strlen(number), &file))
+        return -1;
+    kiln__reads_beside(name, file);
+    return strcmp(name, place) == 0 ? (int)file : -1;
+}
+
 bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX])
 {
     static const char root[] = KILN__READS_ROOT "/";
@@ -33,7 +52,8 @@ bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char pat
     asked += sizeof(root) - 1;
     size_t length = strcspn(asked, "/");
     const char *rest = asked + length + (asked[length] == '/');
-    if (!is_place(asked, length) || strlen(rest) >= KILN__READ_PATH_MAX || !is_clean(rest, strlen(rest)))
+    if (!is_place(asked, length) || *rest == '<' || strlen(rest) >= KILN__READ_PATH_MAX ||
+        !is_clean(rest, strlen(rest)))
         return false;
     memcpy(place, asked, length);
     place[length] = '\0';

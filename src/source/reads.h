@@ -20,7 +20,15 @@
 /* Absolute directory that all places seem to lie in while a source is compiled: "/kiln/0/math.h". */
 #define KILN__READS_ROOT "/kiln"
 
-enum { KILN__PLACE_SIZE = 8, KILN__READ_PATH_MAX = 1024, KILN__READ_BYTES_MAX = 64 << 20 /* of a file */ };
+/* The place of Kiln's standard headers. A worker has them in memory, and the key has them all, so no list names them. */
+#define KILN__READS_STANDARD "std"
+
+enum {
+    KILN__PLACE_SIZE = 8,
+    KILN__READ_PATH_MAX = 1024,
+    KILN__READ_BYTES_MAX = 64 << 20 /* of a file */,
+    KILN__READS_FILES_MAX = 999
+};
 
 typedef enum kiln__read_kind {
     KILN__READ_FILE = '+',
@@ -41,8 +49,16 @@ typedef struct kiln__read {
  * lack of rights, leaves that unknown. */
 bool kiln__reads_means_nothing(int error);
 
+/* The place of the directory beside a file of a source, which is searched for #include "x.h" in that file. The file is
+ * the source's text (0) or one of its parts (1, 2, ...), at most KILN__READS_FILES_MAX. */
+void kiln__reads_beside(char out[KILN__PLACE_SIZE], size_t file);
+
+/* Which file a place is beside, and -1 for any other place. */
+int kiln__reads_file_of(const char *place);
+
 /* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other
- * path, and for one that a line cannot hold: too long, or with a control character in it. */
+ * path, and for one that a line cannot hold: too long, or with a control character in it. Also false for a path that
+ * begins with '<': the compiler's names for the files of a source, which are in memory. */
 bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX]);
 
 void kiln__reads_add(kiln__text *reads, const kiln__read *read);

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/keyline.h"
 #include "source/reads.h"
-#include "spec/embedded.h"
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
@@ -100,6 +100,14 @@ static kiln_status refuse_null(const char *field, kiln_report *report)
     return FAIL(report, "kiln_source.%s has a NULL in it, or is NULL and its count is not 0", field);
 }
 
+bool kiln__source_includes_beside(const char *text)
+{
+    for (const char *at = text; (at = kiln__text_next_include(at)) != NULL;)
+        if (*at != '<')
+            return true;
+    return strstr(text, "__has_include") != NULL;
+}
+
 /* ---- Copying */
 
 static bool has_text(const kiln__list *list, const char *text)
@@ -171,6 +179,8 @@ static kiln_status add_headers(kiln__list *list, const kiln_source *given, kiln_
 /* Files that are linked are made of relocatable code, whether or not an option says so. */
 static kiln_status add_parts(kiln__unit *unit, const kiln_source *given, kiln_report *report)
 {
+    if (given->part_count > KILN__READS_FILES_MAX)
+        return FAIL(report, "%zu parts are too many: at most %d", given->part_count, (int)KILN__READS_FILES_MAX);
     for (size_t i = 0; i < given->part_count; i++) {
         const kiln_part *part = given->parts != NULL ? &given->parts[i] : NULL;
         if (part == NULL || part->name == NULL || part->text == NULL)
@@ -296,9 +306,9 @@ kiln_status kiln__source_set_target(kiln__unit *unit, const kiln__target *target
 
 /* ---- Standard headers */
 
-/* Whether Kiln's header comes before any file: CUDA's files of these names hold text that NVRTC has built in or
- * refuses. Kiln's headers of Thrust include the file themselves. */
-static bool is_always_kilns(const char *name)
+/* Whether Kiln's header comes before any file, for which it is in memory: CUDA's files of these names hold text that
+ * NVRTC has built in or refuses. Kiln's headers of Thrust include the file themselves. */
+static bool comes_first(const char *name)
 {
     static const char *const names[] = { "cuda_runtime.h", "device_launch_parameters.h", "cuda.h", "cub/cub.cuh" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -316,41 +326,26 @@ static bool has_own(const kiln__unit *source, const char *name)
     return false;
 }
 
-/* Appends lines that include the file `name` of the first of the user's directories that has one: a header in memory
- * hides all files of its name, but not their paths. The places of these directories are numbers. False if there is
- * none. */
-static bool add_search(kiln__text *out, const kiln__unit *source, const char *name)
-{
-    const char *place = NULL, *path;
-    bool asked = false;
-    while (kiln__list_next_pair(&source->places, &place, &path)) {
-        if (*place < '0' || *place > '9')
-            continue;
-        kiln__text_printf(out, "#%s __has_include(\"%s/%s/%s\")\n#include \"%s/%s/%s\"\n", asked ? "elif" : "if",
-                          KILN__READS_ROOT, place, name, KILN__READS_ROOT, place, name);
-        asked = true;
-    }
-    return asked;
-}
-
-static void add_header(kiln__list *out, const kiln__unit *source, const kiln__embedded_file *file)
-{
-    kiln__text text = { 0 };
-    bool asked = !is_always_kilns(file->name) && add_search(&text, source, file->name);
-    kiln__text_printf(&text, "%s%s%s", asked ? "#else\n" : "", file->text, asked ? "#endif\n" : "");
-    kiln__list_add(out, file->name);
-    kiln__list_add(out, kiln__text_string(&text));
-    out->bytes.failed = out->bytes.failed || text.failed;
-    kiln__text_fini(&text);
-}
-
 void kiln__standard_headers(const kiln__unit *source, kiln__list *out)
 {
+    const bool all = source->places.count == 0;
     for (const char *at = NULL; (at = kiln__list_next(&source->headers, at)) != NULL;)
         kiln__list_add(out, at);
+    for (size_t i = 0; i < kiln__standard_count; i++) {
+        const kiln__embedded_file *file = &kiln__standard_files[i];
+        if ((!all && !comes_first(file->name)) || has_own(source, file->name))
+            continue;
+        kiln__list_add(out, file->name);
+        kiln__list_add(out, file->text);
+    }
+}
+
+const kiln__embedded_file *kiln__standard_file(const char *path)
+{
     for (size_t i = 0; i < kiln__standard_count; i++)
-        if (!has_own(source, kiln__standard_files[i].name))
-            add_header(out, source, &kiln__standard_files[i]);
+        if (strcmp(kiln__standard_files[i].name, path) == 0 && !comes_first(path))
+            return &kiln__standard_files[i];
+    return NULL;
 }
 
 static char standard_id[KILN__DIGEST_HEX];
@@ -412,8 +407,10 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
         add_digest(out, text, strlen(text));
         kiln__text_printf(out, " %s\n", kiln__source_base_name(header));
     }
-    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", get_standard_id(), unit->directories,
-                      unit->cuda_headers ? " cuda" : "");
+    kiln__text_printf(out, "standard %s\nplaces", get_standard_id());
+    for (header = NULL; kiln__list_next_pair(&unit->places, &header, &text);)
+        kiln__text_printf(out, " %s", header);
+    kiln__text_append(out, "\n");
 }
 
 kiln_status kiln__source_identify(kiln__unit *unit)
@@ -446,19 +443,43 @@ static const char *find_place(const kiln__unit *source, const char *name, size_t
     return NULL;
 }
 
+/* The user's name of a file of the source: its text (0), or a part. */
+static const char *shown_name(const kiln__unit *source, int file)
+{
+    const char *part = NULL, *text;
+    while (file > 0 && kiln__list_next_pair(&source->parts, &part, &text))
+        file--;
+    return part != NULL ? part : source->shown != NULL ? source->shown : source->name;
+}
+
+/* The same as show_at for a path in a place. */
+static size_t show_path(kiln__text *out, const kiln__unit *source, const char *at)
+{
+    const char *name = at + sizeof(KILN__READS_ROOT), *path = NULL;
+    size_t length = strcspn(name, "/");
+    if (name[length] == '/')
+        path = find_place(source, name, length);
+    if (path == NULL)
+        return 0;
+    if (name[length + 1] != '<') {
+        kiln__text_append(out, path);
+        return sizeof(KILN__READS_ROOT) + length;
+    }
+    char place[KILN__PLACE_SIZE];
+    snprintf(place, sizeof(place), "%.*s", (int)length, name);
+    int file = kiln__reads_file_of(place);
+    const char *shown = shown_name(source, file), *known = file > 0 ? kiln__source_base_name(shown) : source->name;
+    kiln__text_append(out, shown);
+    return sizeof(KILN__READS_ROOT) + length + strlen("/<") + strlen(known) + strlen(">");
+}
+
 /* Appends the text for the user in place of the text at `at`, and returns how much of that it replaces; 0: nothing. */
 static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at, bool at_line)
 {
     static const char root[] = KILN__READS_ROOT "/";
     size_t length = strlen(source->name);
-    if (strncmp(at, root, sizeof(root) - 1) == 0) {
-        const char *name = at + sizeof(root) - 1;
-        size_t name_length = strcspn(name, "/");
-        const char *path = name[name_length] == '/' ? find_place(source, name, name_length) : NULL;
-        if (path != NULL)
-            kiln__text_append(out, path);
-        return path != NULL ? sizeof(root) - 1 + name_length : 0;
-    }
+    if (strncmp(at, root, sizeof(root) - 1) == 0)
+        return show_path(out, source, at);
     if (at_line && source->shown != NULL && strncmp(at, source->name, length) == 0 &&
         (at[length] == '(' || at[length] == ':')) {
         kiln__text_append(out, source->shown);

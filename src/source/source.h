@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/list.h"
+#include "spec/embedded.h"
 #include "spec/option.h"
 #include "spec/unit.h"
 #include <kiln/source.h>
@@ -30,11 +31,20 @@ const char *kiln__source_base_name(const char *shown);
  * file. A copy for the unit of Kiln's template. The caller frees it with kiln__free. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__unit *unit, const char *log);
 
-/* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then those of
- * kernel_templates/std/ whose names the source has not taken. These stand for headers of the C and C++ libraries, which
- * NVRTC has not; docs/source.md says what they promise. A file in one of the user's directories comes before such a
- * header of its name, except before CUDA's. out->bytes.failed: out of memory. */
+/* Whether a text may look for headers beside its file: an #include has no angle brackets, or it asks for one. */
+bool kiln__source_includes_beside(const char *text);
+
+/* Standard headers are the files of kernel_templates/std/. They stand for headers of the C and C++ libraries, which
+ * NVRTC has not; docs/source.md says what they promise. A compiler without places gets them in memory, where they hide
+ * files of their names. A compiler with places finds them as files in the place KILN__READS_STANDARD, behind the user's
+ * directories and before CUDA's. A few are in memory in any case, because they come before the user's directories. */
+
+/* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then standard
+ * ones whose names the source has not taken. out->bytes.failed: out of memory. */
 void kiln__standard_headers(const kiln__unit *source, kiln__list *out);
+
+/* The text of a standard header that a compiler finds as a file, by its path in its place; NULL if there is none. */
+const kiln__embedded_file *kiln__standard_file(const char *path);
 
 /* How a source becomes a cubin. */
 typedef enum kiln__linking {

@@ -617,19 +617,6 @@ static kiln_status read_lines(reader *r, const char *text)
     return status;
 }
 
-/* Whether a text has an #include. One in a comment or in a branch that is not taken counts too; then the unit only
- * gets places that it does not look at. */
-static bool has_include(const char *text)
-{
-    while (text != NULL && (text = strchr(text, '#')) != NULL) {
-        text++;
-        text += strspn(text, " \t");
-        if (strncmp(text, "include", strlen("include")) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- Checks of the whole */
 
 /* The names of a formula: a kiln__formula_lookup whose values are all 0. */
@@ -753,8 +740,8 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
     kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
-    r.out->includes = origin != NULL && has_include(r.out->body);
-    r.out->cpu_includes = origin != NULL && has_include(r.out->cpu_text);
+    r.out->includes = origin != NULL && kiln__text_next_include(r.out->body) != NULL;
+    r.out->cpu_includes = origin != NULL && kiln__text_next_include(r.out->cpu_text) != NULL;
     if (status == KILN_OK)
         status = check_complete(&r, trusted);
     if (status == KILN_OK)

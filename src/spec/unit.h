@@ -50,8 +50,8 @@ typedef struct kiln__unit {
     kiln__list parts;     /* of further files: name for messages, text, ... */
     kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
     kiln__text notes;     /* on options that the user should know of, a line each */
-    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not
-     * they are there. */
+    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., the directories beside the
+     * files that look there (source/reads.h), then CUDA's, whether or not they are there. */
     kiln__list places;
     size_t directories;        /* how many of these are the user's */
     bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */

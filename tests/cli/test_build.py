@@ -270,11 +270,32 @@ class Build(KilnTest):
 
     def test_reads_nothing_else(self):
         self.write("secret.h", "SECRET stuff\n")
+        os.makedirs(self.path("src"))
         for path in ("../secret.h", self.path("secret.h"), "/etc/passwd"):
-            self.write("user.cu", f'#include "{path}"\n')
-            result = self.kiln(*self.args, status=1)
-            self.assertNotIn("SECRET", result.stderr)
-            self.assertNotIn("root:", result.stderr)
+            for args in (("-I", self.path("inc")), ()):
+                file = self.write("src/user.cu", f'#include "{path}"\n')
+                result = self.kiln("build", file, *args, "--target", "sm_90", status=1)
+                self.assertNotIn("SECRET", result.stderr)
+                self.assertNotIn("root:", result.stderr)
+
+    def test_headers_beside_the_file(self):
+        os.makedirs(self.path("src/sub"))
+        self.write("src/limits.h", "#include <limits.h>\n#include \"sub/n.h\"\n#define MINE (INT_MAX + N)\n")
+        self.write("src/sub/n.h", "#define N 1\n")
+        text = '#include "limits.h"\nextern "C" __global__ void k(int *p) { *p = MINE; }\n'
+        file = self.write("src/k.cu", text)
+        self.assertIn("compiled", self.kiln("build", file, "--target", "sm_90").stdout)
+        self.assertIn("disk", self.kiln("build", "k.cu", "--target", "sm_90", cwd=self.path("src")).stdout)
+        for directory, status in ((self.path("src"), 0), (self.dir, 1)):
+            with open(file, "rb") as stream:
+                self.kiln("build", "-", "--target", "sm_90", stdin=stream, cwd=directory, status=status)
+        self.write("src/sub/n.h", "#define N 2\n")
+        self.assertIn("compiled", self.kiln("build", file, "--target", "sm_90").stdout)
+        self.assertIn(".entry k", self.kiln("show", file, "--target", "sm_90", "--ptx").stdout)
+        self.write("src/sub/n.h", "bad\n")
+        message = self.kiln("build", file, "--target", "sm_90", status=1).stderr
+        self.assertIn("src/sub/n.h(1): error", message)
+        self.assertNotIn("/kiln/", message)
 
 
 if __name__ == "__main__":

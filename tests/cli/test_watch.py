@@ -238,7 +238,7 @@ class Templates(Watching):
         self.assert_bad(("watch",), "no FILE given")
         self.assert_bad(("watch", "mine.txt"), "nor FILE.cu")
         self.assert_bad(("watch", self.path("none.cu")), "none.cu cannot be read")
-        self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template, which includes nothing")
+        self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template", "`option` lines")
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
         for more, words in ((("--size", "5", "--size", "6"), "--size n is given twice"),
                             (("--arg", "a=1"), "--arg a=1: the template takes no numbers")):
@@ -482,6 +482,17 @@ class Sources(Watching):
         self.next_round("failed")
         os.rename(self.path("gone"), self.path("inc"))
         self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 64)
+        self.interrupt()
+
+    def test_follows_headers_beside_the_file(self):
+        os.makedirs(self.path("src/sub"))
+        self.write("src/sub/depth.h", "#define DEPTH 32\n")
+        self.write("src/k.cu", PLAIN.replace('"depth.h"', '"sub/depth.h"'))
+        self.watch(self.path("src/k.cu"), "--target", "sm_90")
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 128)
+        self.write("src/sub/notes.txt", "no header")
+        self.write("src/sub/depth.h", "#define DEPTH 64\n")
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 256)
         self.interrupt()
 
 

@@ -220,7 +220,7 @@ static const char called[] = "__device__ float twice(float x) { return 2 * x; }\
                              "static __global__ void own(int *x) { *x = 7; }\n"
                              "template <int N> __global__ void write(int *x) { table[N] = *x; } // fill reads it\n";
 
-static kiln_part parts[2] = { { "dir/called.cu", called } };
+static kiln_part parts[2] = { { "dir/called.cu", called, NULL } };
 
 static void use_files(const char *first, const char *second, size_t option)
 {

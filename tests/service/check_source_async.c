@@ -251,7 +251,7 @@ START_TEST(test_source_async__warnings_and_failures_come_with_the_log)
     ask(4);
     ck_assert_int_eq(finish(), 3);
     expect(2, KILN_EINVAL, "option '-gen-opt-lto' is not taken");
-    expect(3, KILN_EINVAL, "include directory '/nonexistent' cannot be used");
+    expect(3, KILN_EINVAL, "directory '/nonexistent' cannot be used");
     expect(4, KILN_ETARGET, "not for the cpu");
 }
 END_TEST

@@ -167,9 +167,12 @@ static void key_of(const kiln_source *given, kiln__text *out)
     ck_assert(kiln__target_parse("sm_90", 5, &target));
     if (given->target == NULL)
         ck_assert_int_eq(kiln__source_set_target(unit, &target), KILN_OK);
-    kiln__list_add(&unit->places, "0");
-    kiln__list_add(&unit->places, "/some/where");
-    unit->directories = given->include_dir_count;
+    for (size_t i = 0; i <= given->include_dir_count; i++) {
+        kiln__list_add(&unit->places, i == 0 ? "0" : "1");
+        kiln__list_add(&unit->places, "/some/where");
+    }
+    kiln__list_add(&unit->places, given->cuda_headers != KILN_OFF ? "cuda" : "src0");
+    kiln__list_add(&unit->places, "/some/other");
     kiln__source_key_text(out, unit, " --pinned");
     ck_assert(!out->failed);
     kiln__unit_free(unit);
@@ -251,9 +254,26 @@ START_TEST(test_reads__split_paths_of_places)
                                        "/etc/passwd",
                                        "/kiln/../etc/passwd",
                                        "/kiln/toolongname/a",
+                                       "/kiln/src0/<user.cu>",
                                        "/kiln/0/a\nb" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!kiln__reads_split(bad[i], place, path), "%s is split", bad[i]);
+}
+END_TEST
+
+START_TEST(test_reads__places_beside_files)
+{
+    static const char *const others[] = { "", "0", "src", "src-1", "src01", "src1000", "src1x", "cuda", "std" };
+    char place[KILN__PLACE_SIZE], again[KILN__PLACE_SIZE], path[KILN__READ_PATH_MAX], asked[64];
+    for (int i = 0; i <= KILN__READS_FILES_MAX; i++) {
+        kiln__reads_beside(place, (size_t)i);
+        ck_assert_int_eq(kiln__reads_file_of(place), i);
+        snprintf(asked, sizeof(asked), KILN__READS_ROOT "/%s/a.h", place);
+        ck_assert(kiln__reads_split(asked, again, path));
+        ck_assert_str_eq(again, place);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        ck_assert_msg(kiln__reads_file_of(others[i]) == -1, "%s is beside a file", others[i]);
 }
 END_TEST
 
@@ -516,7 +536,19 @@ START_TEST(test_source__log_is_in_the_users_words)
         kiln__source_show_log(&own, "x.cu(1): warning: x.cu\n/kiln/0/a.h(2): error: x.cu(3)\n /kiln/7/a /kiln/0\n");
     ck_assert_str_eq(log, "dir/x.cu(1): warning: x.cu\n/inc/a.h(2): error: dir/x.cu(3)\n /kiln/7/a /kiln/0\n");
     kiln__free(log);
+    kiln__list_add(&own.places, "src0");
+    kiln__list_add(&own.places, "/dir");
+    kiln__list_add(&own.places, "src1");
+    kiln__list_add(&own.places, "/other");
+    kiln__list_add(&own.parts, "other/<in>");
+    kiln__list_add(&own.parts, "text");
+    log = kiln__source_show_log(&own, "/kiln/src0/a.h(2): error: x\ncompilation of \"/kiln/src0/<x.cu>\".\n"
+                                      "compilation of \"/kiln/src1/<<in>>\".\n/kiln/src1/b.h(1)\n");
+    ck_assert_str_eq(log, "/dir/a.h(2): error: x\ncompilation of \"dir/x.cu\".\n"
+                          "compilation of \"other/<in>\".\n/other/b.h(1)\n");
+    kiln__free(log);
     kiln__list_fini(&own.places);
+    kiln__list_fini(&own.parts);
 }
 END_TEST
 
@@ -530,6 +562,7 @@ Suite *kiln_test_source_reads_suite(void)
     tcase_add_test(tcase, test_option__some_link);
     tcase_add_test(tcase, test_source_key__has_everything_but_paths);
     tcase_add_test(tcase, test_reads__split_paths_of_places);
+    tcase_add_test(tcase, test_reads__places_beside_files);
     tcase_add_test(tcase, test_reads__lines_read_back);
     tcase_add_test(tcase, test_filesums__tell_what_is_there);
     tcase_add_test(tcase, test_filesums__what_is_remembered_is_inside_too);

@@ -283,7 +283,7 @@ START_TEST(test_source__without_a_worker_reads_what_its_host_can)
     expect(build(), KILN_EINVAL, "working directory");
     source.option_count = 0;
     use_directories(".", NULL);
-    expect(build(), KILN_EINVAL, "isolate=never there are no include directories");
+    expect(build(), KILN_EINVAL, "isolate=never a text has no directories");
     source.include_dir_count = 0;
     reopen(); /* a worker finds no such file, and no store has what came of it */
     expect(build(), KILN_ECOMPILE, "SECRET");
@@ -755,6 +755,159 @@ START_TEST(test_source__standard_headers_give_way)
 }
 END_TEST
 
+/* ---- Headers beside the file */
+
+static void use_beside(const char *name)
+{
+    static char directory[256];
+    snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path(name));
+    source.directory = directory;
+}
+
+#define KERNEL_OF(value) "extern \"C\" __global__ void k(int *p) { *p = " value "; }\n"
+
+START_TEST(test_source__headers_beside_the_file_are_found)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("src");
+    source.text = two_deep;
+    expect(build(), KILN_ECOMPILE, "cannot open source file \"a.h\"");
+    use_beside("src");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("src/sub/c.h", "#define DEPTH 3\n");
+    ck_assert_uint_eq(compiles_again(), 1);
+    write_text("src/user.cu", "the text comes from memory, so this file is none of its reads\n");
+    ck_assert_uint_eq(compiles(), 0);
+    ck_assert_int_eq(rename(kiln_test_temp_path("src"), kiln_test_temp_path("moved")), 0);
+    use_beside("moved");
+    ck_assert_uint_eq(compiles(), 0);
+    /* An edit that brings an error is told by the paths of the user. */
+    write_text("moved/sub/c.h", "#define DEPTH 3\nbad\n");
+    source.name = "moved/user.cu";
+    expect(build(), KILN_ECOMPILE, "moved/sub/c.h(2): error");
+    ck_assert_ptr_nonnull(strstr(report.log, "compilation of \"moved/user.cu\""));
+    ck_assert_ptr_null(strstr(report.log, "/kiln/"));
+}
+END_TEST
+
+/* Only quotes look beside the file, and from there the next of that name is Kiln's. */
+START_TEST(test_source__quotes_take_the_sibling_and_brackets_the_standard_header)
+{
+    static const struct {
+        const char *name, *header, *text;
+    } cases[] = {
+        { "limits.h", "#define MINE 7\n#include <limits.h>\n",
+          "#include \"limits.h\"\n" KERNEL_OF("MINE + (INT_MAX == 2147483647)") },
+        { "limits.h", "#error a sibling\n", "#include <limits.h>\n" KERNEL_OF("INT_MAX") },
+        { "math.h", "#include_next <math.h>\n#define MINE M_PI\n",
+          "#include \"math.h\"\n" KERNEL_OF("(int)sinf(MINE)") },
+        { "array", "#define MINE 9\n", "#include \"array\"\n" KERNEL_OF("MINE") },
+        { "complex", "#error a sibling\n", "#include <stdint.h>\n#include <limits>\n" KERNEL_OF("1") },
+        { "stdint.h", "typedef unsigned long mine_t;\n#include_next <stdint.h>\n",
+          "#include \"stdint.h\"\n" KERNEL_OF("sizeof(mine_t) + sizeof(uint32_t)") },
+    };
+    if (!have_nvrtc())
+        return;
+    make_directory("src");
+    use_beside("src");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "src/%s", cases[i].name);
+        write_text(path, cases[i].header);
+        source.text = cases[i].text;
+        expect(build(), KILN_OK, "");
+        ck_assert_int_eq(unlink(kiln_test_temp_path(path)), 0);
+    }
+}
+END_TEST
+
+/* As in the search of any compiler: beside the file, the user's directories, Kiln's. */
+START_TEST(test_source__include_next_goes_through_all_directories)
+{
+    if (!have_nvrtc())
+        return;
+    make_directory("src");
+    make_tree("first");
+    make_directory("second");
+    use_directories("first", "second");
+    use_beside("src");
+    write_text("src/math.h", "#define SIBLING 1\n#include_next <math.h>\n");
+    write_text("first/math.h", "#define FIRST 2\n#include_next <math.h>\n");
+    write_text("second/math.h", "#define SECOND 4\n#include_next <math.h>\n");
+    source.text = "#include \"math.h\"\n" KERNEL_OF("SIBLING + FIRST + SECOND + (int)M_PI");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    source.text = "#include <math.h>\n#ifdef SIBLING\n#error beside\n#endif\n" KERNEL_OF("FIRST + SECOND + (int)M_PI");
+    ck_assert_uint_eq(compiles(), 1);
+    /* A standard header in a folder is the user's where the user has it. */
+    write_text("first/sub/stdint.h", "#define MINE 5\n");
+    source.text = "#include <sub/stdint.h>\n#include <stdint.h>\n" KERNEL_OF("MINE + sizeof(uint8_t)");
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__directory_counts_only_where_it_is_looked_at)
+{
+    if (!have_nvrtc())
+        return;
+    use_beside("absent");
+    source.text = "#include <stdint.h>\n" KERNEL_OF("sizeof(uint8_t)");
+    ck_assert_uint_eq(compiles(), 1);
+    source.directory = NULL;
+    ck_assert_uint_eq(compiles(), 0);
+    use_beside("absent");
+    source.text = two_deep;
+    expect(build(), KILN_EINVAL, "absent' cannot be used");
+    make_directory("absent");
+    source.text = "#if __has_include(\"opt.h\")\n#define A 1\n#else\n#define A 2\n#endif\n" KERNEL_OF("A");
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("absent/opt.h", "");
+    ck_assert_uint_eq(compiles(), 1);
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    expect(build(), KILN_EINVAL, "isolate=never a text has no directories");
+    source.text = "#include <stdint.h>\n" KERNEL_OF("sizeof(uint8_t)");
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
+/* The source's directory and those of its parts may be one, or have files of one name. */
+START_TEST(test_source__each_file_looks_beside_itself)
+{
+    static kiln_part part = { "b.cu", "#include \"n.h\"\n__device__ int f() { return N; }\n", NULL };
+    static char directory[256];
+    if (!have_nvrtc())
+        return;
+    make_directory("a");
+    make_directory("b");
+    write_text("a/n.h", "#pragma once\n#define N 1\n");
+    write_text("b/n.h", "#define N 2\n#define ONLY_B\n");
+    source.text = "#include \"n.h\"\n#ifdef ONLY_B\n#error of the part\n#endif\nextern __device__ int f();\n"
+                  "extern \"C\" __global__ void k(int *p) { *p = N + f(); }\n";
+    source.parts = &part;
+    source.part_count = 1;
+    use_beside("a");
+    if (build() == KILN_ENOCOMPILER) {
+        printf("   left out: there is no nvJitLink\n");
+        return;
+    }
+    expect(build(), KILN_ECOMPILE, "cannot open source file \"n.h\"");
+    snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path("b"));
+    part.directory = directory;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("b/n.h", "#define N 3\n");
+    ck_assert_uint_eq(compiles(), 1);
+    snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path("a"));
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("a/n.h", "bad\n");
+    expect(build(), KILN_ECOMPILE, "a/n.h(1): error");
+}
+END_TEST
+
 Suite *kiln_test_source_source_suite(void)
 {
     Suite *suite = suite_create("source");
@@ -774,6 +927,11 @@ Suite *kiln_test_source_source_suite(void)
     tcase_add_test(tcase, test_source__standard_headers_are_there);
     tcase_add_test(tcase, test_source__standard_headers_give_way);
     tcase_add_test(tcase, test_source__headers_of_cccl_go_together);
+    tcase_add_test(tcase, test_source__headers_beside_the_file_are_found);
+    tcase_add_test(tcase, test_source__quotes_take_the_sibling_and_brackets_the_standard_header);
+    tcase_add_test(tcase, test_source__include_next_goes_through_all_directories);
+    tcase_add_test(tcase, test_source__directory_counts_only_where_it_is_looked_at);
+    tcase_add_test(tcase, test_source__each_file_looks_beside_itself);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
     tcase_add_test(tcase, test_source__lambdas_in_device_code_need_no_annotation);
     tcase_add_test(tcase, test_source__functions_without_annotation_are_device_functions);

@@ -114,7 +114,7 @@ void program_fill(kiln_source *out, const program_source *program, const char *t
     out->headers = program->header;
     out->header_count = program->header != NULL;
     if (program->files == 2) {
-        part = (kiln_part){ program->name, text + strlen(text) + 1 };
+        part = (kiln_part){ program->name, text + strlen(text) + 1, NULL };
         out->parts = &part;
         out->part_count = 1;
     }

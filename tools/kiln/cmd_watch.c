@@ -10,13 +10,15 @@
 #include "text/format.h"
 #include "watch/watch.h"
 
+enum { MOST_TEXT = 64 << 20 };
+
 static const struct usage usage = {
     "kiln watch FILE.cu [FIELD=VALUE]... [-I DIR]... [--size N|NAME=N]... [--arg NAME=VALUE]... [--once] [options]",
     "Compiles FILE.cu each time that it is saved. A user-defined template (//! template) is also checked bit for\n"
     "bit, as by kiln run --verify, and timed against the last version that was good and against a plain copy;\n"
     "the fields are those of its specs, lists included. For another file it compares the registers, stack and shared\n"
-    "memory of the functions; it compiles the file anew when a header below a DIR has changed, too. Errors are\n"
-    "shown in place. Ctrl-C ends it.",
+    "memory of the functions. A change of a header counts, too: below a DIR or, where the file includes \"x.h\",\n"
+    "below its directory. Errors are shown in place. Ctrl-C ends it.",
     "  kiln watch hardsigmoid256.cu block=64,128,256\n"
     "  kiln watch scale.cu -I include --target sm_90\n"
     "  kiln watch transpose.cu --size rows=4096 --size cols=4096 --once --json",
@@ -29,8 +31,8 @@ static void check_kind(const watch_args *args)
         options_refuse(&usage, "%s declares no template, so there is nothing for --size and --arg to name", args->file);
     if (args->is_template && source_args_given(&args->source))
         options_refuse(&usage,
-                       "%s declares a template, which includes nothing and has no options: fields such as block=128 "
-                       "vary it",
+                       "%s declares a template: its `option` lines take the place of such options, and fields such as "
+                       "block=128 vary it",
                        args->file);
 }
 
@@ -73,6 +75,7 @@ typedef struct watch {
     size_t lines; /* on the terminal, that were drawn last */
     uint64_t rounds;
     const char *errors; /* of the round that was shown last */
+    text_list beside;   /* the directory of the file, or none */
 } watch;
 
 /* Lines on a screen of this width, where a long one is broken. */
@@ -160,6 +163,31 @@ static int run_round(watch *self, bool *over)
     return status;
 }
 
+/* Whether a text has an #include "x.h". */
+static bool includes_beside(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "include"));) {
+        at += strlen("include");
+        if (at[strspn(at, " \t")] == '"')
+            return true;
+    }
+    return false;
+}
+
+/* The directory of the file is watched while the file has such an include, which an edit may add or take away. */
+static void choose_beside(watch *self)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = whole_open(self->args->file);
+    bool wanted = stream && whole_stream(&text, &length, stream, MOST_TEXT) == 0 && includes_beside(text);
+    if (stream)
+        fclose(stream);
+    self->beside = (text_list){ NULL, 0 };
+    if (wanted)
+        text_list_add(&self->beside, source_directory(self->args->file));
+}
+
 static int run_rounds(watch *self)
 {
     bool over = false;
@@ -167,12 +195,15 @@ static int run_rounds(watch *self)
         return run_round(self, &over);
     const text_list files = { (const char *[]){ self->args->file, watch_template_twin(self->args->file) }, 2 };
     /* Before the first round, so that no change is missed. */
-    struct watcher *watcher = watcher_open(&files, &self->args->source.includes);
+    choose_beside(self);
+    struct watcher *watcher = watcher_open(&files, &self->args->source.includes, &self->beside);
     if (!watcher)
         return STATUS_FAILED;
     int status = run_round(self, &over);
-    while (!over && watcher_wait(watcher))
+    while (!over && watcher_wait(watcher)) {
         status = run_round(self, &over);
+        choose_beside(self);
+    }
     watcher_close(watcher);
     return over ? status : interrupt_status();
 }

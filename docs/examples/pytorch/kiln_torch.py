@@ -37,7 +37,7 @@ _Report = _struct(status=c_int, native=c_int, stage=c_char_p, log=c_char_p, mess
 _Options = _struct(device=c_char_p, libcuda=c_char_p, nvrtc=c_char_p)  # the first fields are enough
 _Source = _struct(
     name=c_char_p, text=c_char_p, length=c_size_t, target=c_char_p, functions=_Texts, function_count=c_size_t,
-    headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t,
+    directory=c_char_p, headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t,
     cuda_headers=c_int, defines=_Texts, define_count=c_size_t, options=_Texts, option_count=c_size_t)
 _Request = _struct(spec=c_void_p, source=c_void_p, device=c_void_p)  # the first fields are enough
 _Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)

@@ -12,6 +12,12 @@ bool source_args_given(const source_args *args)
     return args->includes.count || args->defines.count || args->functions.count || args->options.count || args->no_cuda;
 }
 
+const char *source_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !slash ? "." : slash == path ? "/" : need_format("%.*s", (int)(slash - path), path);
+}
+
 static int read_text(char **text, size_t *length, const char *path)
 {
     int status = whole_file(text, length, path, SOURCE_MAX);
@@ -31,7 +37,7 @@ int source_read_parts(kiln_source *out, const text_list *paths)
             return status;
         if (strlen(text) < length)
             return fail(STATUS_USAGE, "%s has a NUL: is it text?", paths->items[i]);
-        parts[i - 1] = (kiln_part){ paths->items[i], text };
+        parts[i - 1] = (kiln_part){ paths->items[i], text, source_directory(paths->items[i]) };
     }
     out->parts = parts;
     out->part_count = paths->count - 1;
@@ -52,6 +58,7 @@ int source_read(kiln_source *out, const source_args *args, const char *path, con
                           .target = target,
                           .functions = args->functions.items,
                           .function_count = args->functions.count,
+                          .directory = source_directory(path),
                           .include_dirs = args->includes.items,
                           .include_dir_count = args->includes.count,
                           .defines = args->defines.items,

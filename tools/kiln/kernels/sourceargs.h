@@ -24,6 +24,9 @@ typedef struct source_args {
 /* Whether any of them is given. */
 bool source_args_given(const source_args *args);
 
+/* The directory that a file lies in, "." for standard input. */
+const char *source_directory(const char *path);
+
 /* Reads the file into a source, which borrows the options. Returns STATUS_DONE, or STATUS_USAGE after a message. */
 int source_read(kiln_source *out, const source_args *args, const char *path, const char *target);
 

@@ -19,7 +19,7 @@ struct watcher {
     uv_loop_t loop;
     uv_timer_t quiet, burst; /* run once there is a change; either one ends the wait */
     uv_signal_t interrupts[2];
-    const text_list *files, *trees;
+    const text_list *files, *trees, *beside;
     size_t events; /* since the wait began */
     bool warned;
 };
@@ -51,14 +51,32 @@ static bool is_scratch(const char *name)
     return name[0] == '.' || name[0] == '#' || (length > 0 && name[length - 1] == '~') || strcmp(name, "4913") == 0;
 }
 
+/* Names of headers; other files in a project's directory change for other reasons. */
+static bool is_header(const char *name)
+{
+    static const char *const endings[] = { ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".cu", ".c" };
+    const char *ending = strrchr(name, '.');
+    for (size_t i = 0; ending && i < COUNT_OF(endings); i++)
+        if (strcmp(ending, endings[i]) == 0)
+            return true;
+    return !ending;
+}
+
+/* The names that count in a directory: one, "" for all headers, or NULL for all but scratch. */
+static bool is_wanted(const char *wanted, const char *name)
+{
+    if (wanted && *wanted)
+        return strcmp(name, wanted) == 0;
+    return !is_scratch(name) && (!wanted || is_header(name));
+}
+
 static void on_event(uv_fs_event_t *watch, const char *name, int events, int status)
 {
     struct watcher *watcher = watch->loop->data;
-    const char *wanted = watch->data;
     (void)events;
     (void)status;
     watcher->events++;
-    if (wanted ? strcmp(name, wanted) == 0 : !is_scratch(name))
+    if (is_wanted(watch->data, name))
         note_change(watcher);
 }
 
@@ -70,8 +88,7 @@ static void free_watch(uv_handle_t *watch)
     free(watch);
 }
 
-/* `name` is the one that matters in the directory, and is taken over; NULL: all but scratch. Returns 0 or libuv's
- * error. */
+/* `name` is for is_wanted, and is taken over. Returns 0 or libuv's error. */
 static int watch_directory(struct watcher *watcher, const char *dir, char *name)
 {
     uv_fs_event_t *watch = need_alloc(sizeof(*watch));
@@ -99,10 +116,11 @@ static int watch_path(struct watcher *watcher, const char *path)
 }
 
 /* A directory is watched before it is read, so that none below it is missed. */
-static int watch_below(struct watcher *watcher, char *top)
+static int watch_below(struct watcher *watcher, char *top, bool headers)
 {
     char *const tops[] = { top, NULL };
-    int error = watch_directory(watcher, need_format("%s/", top), NULL); /* the slash refuses a file */
+    /* The slash refuses a file. */
+    int error = watch_directory(watcher, need_format("%s/", top), headers ? need_copy("") : NULL);
     FTS *tree = error ? NULL : fts_open(tops, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     int count = 1;
     for (FTSENT *entry; tree && (entry = fts_read(tree));) {
@@ -113,7 +131,7 @@ static int watch_below(struct watcher *watcher, char *top)
         watcher->warned = count == MOST_DIRECTORIES || watcher->warned;
         if (count == MOST_DIRECTORIES || entry->fts_name[0] == '.')
             fts_set(tree, entry, FTS_SKIP);
-        else if (!watch_directory(watcher, entry->fts_accpath, NULL))
+        else if (!watch_directory(watcher, entry->fts_accpath, headers ? need_copy("") : NULL))
             count++;
     }
     if (tree)
@@ -122,25 +140,24 @@ static int watch_below(struct watcher *watcher, char *top)
 }
 
 /* The file behind a link is watched, because an editor saves that, and the link itself, which may be changed, too. */
-static int watch_file_or_tree(struct watcher *watcher, const char *path, bool is_tree)
+static int watch_file_or_tree(struct watcher *watcher, const char *path, bool is_tree, bool headers)
 {
     int error = watch_path(watcher, path);
     char *real = realpath(path, NULL);
     if (real)
         watch_path(watcher, real);
     if (is_tree)
-        error = real ? watch_below(watcher, real) : UV_ENOENT;
+        error = real ? watch_below(watcher, real, headers) : UV_ENOENT;
     free(real);
     return error;
 }
 
-static int watch_all(struct watcher *watcher, bool tell)
+static int watch_list(struct watcher *watcher, const text_list *list, bool tell)
 {
     int status = STATUS_DONE;
-    for (size_t i = 0; i < watcher->files->count + watcher->trees->count; i++) {
-        bool is_tree = i >= watcher->files->count;
-        const char *path = is_tree ? watcher->trees->items[i - watcher->files->count] : watcher->files->items[i];
-        int error = watch_file_or_tree(watcher, path, is_tree);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *path = list->items[i];
+        int error = watch_file_or_tree(watcher, path, list != watcher->files, list == watcher->beside);
         if (error && tell)
             status =
                 fail(STATUS_FAILED, "%s cannot be watched: %s", path,
@@ -148,6 +165,13 @@ static int watch_all(struct watcher *watcher, bool tell)
                                         : uv_strerror(error));
     }
     return status;
+}
+
+static int watch_all(struct watcher *watcher, bool tell)
+{
+    int status = watch_list(watcher, watcher->files, tell);
+    int trees = watch_list(watcher, watcher->trees, tell), beside = watch_list(watcher, watcher->beside, tell);
+    return status ? status : trees ? trees : beside;
 }
 
 static void close_handle(uv_handle_t *handle, void *only_watches)
@@ -159,10 +183,10 @@ static void close_handle(uv_handle_t *handle, void *only_watches)
 
 /* ---- The watcher */
 
-struct watcher *watcher_open(const text_list *files, const text_list *trees)
+struct watcher *watcher_open(const text_list *files, const text_list *trees, const text_list *beside)
 {
     struct watcher *watcher = need_alloc(sizeof(*watcher));
-    *watcher = (struct watcher){ .files = files, .trees = trees };
+    *watcher = (struct watcher){ .files = files, .trees = trees, .beside = beside };
     int error = uv_loop_init(&watcher->loop);
     if (error) {
         fail(STATUS_FAILED, "files cannot be watched: %s", uv_strerror(error));
