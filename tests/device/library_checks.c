@@ -263,12 +263,87 @@ static void check_morton(program_run *run)
     same(run, take(run, out_depths, COUNT * sizeof(*depths)), depths, COUNT * sizeof(*depths));
 }
 
+static void check_siblings(program_run *run)
+{
+    const int n = COUNT;
+    float *points = random_floats(run, 2 * COUNT, -1, 1), *got;
+    double *expected = room(run, COUNT * sizeof(*expected));
+    memcpy(points + 2, points, 2 * sizeof(*points)); /* a corner without an angle */
+    void *in = put(run, points, 2 * COUNT * sizeof(*points)), *out = poisoned(run, COUNT * sizeof(int));
+    launch(run, "corners", BLOCKS, THREADS, ARGUMENTS(&in, &out, &n));
+    const int *found = take(run, out, COUNT * sizeof(int));
+    got = room(run, COUNT * sizeof(*got));
+    for (int i = 0; i < COUNT; i++) {
+        const float *before = points + 2 * ((i + COUNT - 1) % COUNT), *here = points + 2 * i;
+        const float *after = points + 2 * ((i + 1) % COUNT);
+        const double to = atan2((double)(after[1] - here[1]), (double)(after[0] - here[0]));
+        const double from = atan2((double)(before[1] - here[1]), (double)(before[0] - here[0]));
+        const double milli = (to - from) * (180 / acos(-1)) * 1000;
+        expected[i] = milli > 200000 ? 200000 : milli < -200000 ? -200000 : milli;
+        got[i] = (float)found[i];
+    }
+    near(run, got, expected, COUNT, 1.2, 1e-6);
+}
+
+static void check_fir(program_run *run)
+{
+    static const struct {
+        const char *function;
+        int before, here, after, add;
+    } filters[] = { { "fir<Taps{1, -2, 1, '+'}>", 1, -2, 1, 2 }, { "fir<Taps{ 0, 3, 1, '-' }>", 0, 3, 1, 0 } };
+    const int n = COUNT;
+    int *x = random_ints(run, COUNT, -100000, 100000), *expected = room(run, COUNT * sizeof(*x));
+    for (int f = 0; f < 2; f++) {
+        void *in = put(run, x, COUNT * sizeof(*x)), *out = poisoned(run, COUNT * sizeof(*x));
+        launch(run, filters[f].function, BLOCKS, THREADS, ARGUMENTS(&in, &out, &n));
+        for (int i = 0; i < COUNT; i++)
+            expected[i] = (filters[f].before * x[i > 0 ? i - 1 : 0] + filters[f].here * x[i] +
+                           filters[f].after * x[i + 1 < COUNT ? i + 1 : COUNT - 1] + filters[f].add) >>
+                          2;
+        same(run, take(run, out, COUNT * sizeof(*x)), expected, COUNT * sizeof(*x));
+    }
+}
+
+static void check_group_by(program_run *run)
+{
+    enum { SIZE = 1 << 14, KINDS = 60 };
+    const uint32_t n = COUNT, size = SIZE;
+    int *pairs = random_ints(run, 2 * COUNT, 1, KINDS);
+    uint32_t *empty = room(run, SIZE * 2 * sizeof(*empty)), *counts = room(run, SIZE * sizeof(*counts));
+    uint32_t *expected = room(run, (size_t)(KINDS + 1) * (KINDS + 1) * sizeof(*expected));
+    uint32_t *found = room(run, (size_t)(KINDS + 1) * (KINDS + 1) * sizeof(*found));
+    memset(empty, 0xff, SIZE * 2 * sizeof(*empty));
+    memset(counts, 0, SIZE * sizeof(*counts));
+    memset(expected, 0, (size_t)(KINDS + 1) * (KINDS + 1) * sizeof(*expected));
+    memset(found, 0, (size_t)(KINDS + 1) * (KINDS + 1) * sizeof(*found));
+    void *in = put(run, pairs, 2 * COUNT * sizeof(*pairs)), *slots = put(run, empty, SIZE * 2 * sizeof(*empty));
+    void *out = put(run, counts, SIZE * sizeof(*counts));
+    launch(run, "group_by", BLOCKS, THREADS, ARGUMENTS(&in, &n, &slots, &out, &size));
+    for (int i = 0; i < COUNT; i++)
+        expected[pairs[2 * i] * (KINDS + 1) + pairs[2 * i + 1]]++;
+    const uint32_t *keys = take(run, slots, SIZE * 2 * sizeof(*keys)), *sums = take(run, out, SIZE * sizeof(*sums));
+    for (int i = 0; i < SIZE; i++)
+        if (keys[2 * i] <= KINDS && keys[2 * i + 1] <= KINDS)
+            found[keys[2 * i] * (KINDS + 1) + keys[2 * i + 1]] += sums[i];
+    same(run, found, expected, (size_t)(KINDS + 1) * (KINDS + 1) * sizeof(*expected));
+}
+
 const named_check library_checks[] = {
-    { "version", check_version },     { "infinity", check_infinity },
-    { "helpers", check_helpers },     { "own_types", check_own_types },
-    { "marked", check_marked },       { "formats", check_formats },
-    { "quadratic", check_quadratic }, { "median", check_median },
-    { "events", check_events },       { "windows", check_windows },
-    { "tickets", check_tickets },     { "dft", check_dft },
-    { "morton", check_morton },       { NULL, NULL },
+    { "version", check_version },
+    { "infinity", check_infinity },
+    { "helpers", check_helpers },
+    { "own_types", check_own_types },
+    { "marked", check_marked },
+    { "formats", check_formats },
+    { "quadratic", check_quadratic },
+    { "median", check_median },
+    { "events", check_events },
+    { "windows", check_windows },
+    { "tickets", check_tickets },
+    { "dft", check_dft },
+    { "morton", check_morton },
+    { "siblings", check_siblings },
+    { "fir", check_fir },
+    { "group_by", check_group_by },
+    { NULL, NULL },
 };

@@ -49,6 +49,9 @@ const program_source program_sources[] = {
     { .name = "tickets", .cccl = 1 },
     { .name = "dft", .cccl = 1 },
     { .name = "morton", .cccl = 1 },
+    { .name = "siblings" },
+    { .name = "fir", .functions = { "fir<Taps{1, -2, 1, '+'}>", "fir<Taps{ 0, 3, 1, '-' }>" }, .option = "-std=c++20" },
+    { .name = "group_by", .cccl = 1 },
     { .name = "bitonic_sort" },
     { .name = "stencil", .functions = { "heat_step" } },
     { .name = "spmv_csr", .functions = { "spmv<double, int>" } },
@@ -118,6 +121,7 @@ void program_fill(kiln_source *out, const program_source *program, const char *t
         out->parts = &part;
         out->part_count = 1;
     }
+    out->directory = program_directory();
     out->include_dirs = include_dirs;
     while (include_dirs[out->include_dir_count] != NULL)
         out->include_dir_count++;

@@ -1,0 +1,2 @@
+#pragma once
+#define SATURATED_MOST 200000
