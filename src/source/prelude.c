@@ -101,13 +101,34 @@ static bool is_declared(const kiln__tokens *tokens, kiln__word word, kiln__word 
     return (kiln__word_is(after, "=") && *ahead.at != '=') || (type && kiln__word_is(after, ";"));
 }
 
-/* An #include of anything but <name.h>, a header that is not known to be the toolkit's or Kiln's. */
+/* Folders of the toolkit's headers. */
+static const char *const folders[] = { "cub/", "cuda/", "thrust/", "cooperative_groups/", "nv/" };
+
+/* Whether a name between < and > is that of a header of the toolkit or of Kiln. <name.h> is taken for one. */
+static bool is_known_header(kiln__word name)
+{
+    if (memchr(name.text, '/', name.length) == NULL && name.length > 2 &&
+        memcmp(name.text + name.length - 2, ".h", 2) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (strncmp(name.text, folders[i], strlen(folders[i])) == 0)
+            return true;
+    for (size_t i = 0; i < kiln__standard_count; i++)
+        if (kiln__word_is(name, kiln__standard_files[i].name))
+            return true;
+    return false;
+}
+
+/* An #include of a header that may declare any name. The toolkit's headers and Kiln's go with the lines for a name, and
+ * CUB's cost a second, so that a second run to learn the names from would cost one too. */
 static bool includes_others(const kiln__tokens *tokens)
 {
     kiln__tokens ahead = *tokens;
     kiln__tokens_skip_space(&ahead);
-    size_t length = strcspn(ahead.at, "/>\n");
-    return *ahead.at != '<' || ahead.at[length] != '>' || length < 2 || ahead.at[length - 2] != '.';
+    if (*ahead.at != '<')
+        return true;
+    kiln__word name = { ahead.at + 1, strcspn(ahead.at + 1, ">\n") };
+    return name.text[name.length] != '>' || !is_known_header(name);
 }
 
 void kiln__prelude_foresee(kiln__text *prelude, const char *text)
