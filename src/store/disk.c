@@ -555,11 +555,15 @@ static int remember_refusal(disk_store *store, int error, const char *where, con
     return error;
 }
 
+/* The message tells the cap that is enough: it is a thousand times an entry, which a user would not guess. */
 static int refuse_large(disk_store *store, size_t length)
 {
     char text[KILN__STORE_REFUSAL];
-    snprintf(text, sizeof text, "an entry of %zu bytes is too large for a cache of %llu bytes; " CAP_ADVICE, length,
-             (unsigned long long)store->cap_bytes);
+    uint64_t enough = (kiln__evict_cost(length) * 10 + 8) / 9 * SHARDS;
+    snprintf(text, sizeof text,
+             "an entry of %zu bytes is too large for a cache of %llu bytes, of which each shard has a %dth; " CAP_ADVICE
+             ", to %llu at least",
+             length, (unsigned long long)store->cap_bytes, SHARDS, (unsigned long long)enough);
     kiln__log_line(store->base.log, KILN_LOG_INFO, "store %s: %s", store->base.path, text);
     return remember_refusal(store, -EFBIG, "", text);
 }

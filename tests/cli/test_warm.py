@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -144,7 +145,11 @@ class Kept(KilnTest):
         self.assertIn("switched off", next(row for row in findings if row["name"] == "user store")["detail"])
 
     def test_too_small_a_cap(self):
-        self.assertIn("too large for a cache of 1048576 bytes", self.lose(env=dict(self.env, KILN_CACHE_BYTES="1M")))
+        line = self.lose(env=dict(self.env, KILN_CACHE_BYTES="1M"))
+        self.assertIn("too large for a cache of 1048576 bytes", line)
+        enough = int(re.search(r"to (\d+) at least", line)[1])
+        self.lose(env=dict(self.env, KILN_CACHE_BYTES=str(enough // 10 * 9)))
+        self.kiln(*self.line, env=dict(self.env, KILN_CACHE_BYTES=str(enough)))
 
     def test_a_directory_of_another_user(self):
         directory = "/usr"
