@@ -142,6 +142,10 @@ class Build(KilnTest):
             self.assertEqual(origin, "compiled" if spelling[0] == "-std=c++17" else "disk")
         self.kiln("show", plain[1], "-std=c++17", "--gpu-architecture=sm_90", "--ptx")
         self.assertIn("many times slower", self.kiln(*plain, "-G").stderr)
+        self.write("macro.h", "")
+        named = self.write("macro.cu", '#include "macro.h"\nextern "C" __global__ void k(int *p) { *p = A + B; }\n')
+        self.kiln("build", named, "--define-macro=A=1", "--define-macro", "B=2", "--include-path", os.path.dirname(named),
+                  "-arch=sm_90")
         self.assert_bad((*plain, "--target", "sm_80"), "names sm_90 and the target is sm_80")
         self.assert_bad((*plain, "--maxrregcount"), "--maxrregcount needs a value")
         self.assert_bad((*plain, "--maxrregcount", "many"), "expected =NUMBER")

@@ -92,13 +92,25 @@ static void set_value(struct parser *parser, size_t index, const char *text)
         set_number(parser, row, text);
 }
 
-/* The row of "NAME" or "NAME=VALUE", or parser->count. */
-static size_t find_long(const struct parser *parser, const char *name)
+static size_t find_row(const struct parser *parser, const char *name, size_t length)
 {
-    size_t length = strcspn(name, "="), i = 0;
+    size_t i = 0;
     while (i < parser->count && (strlen(parser->rows[i].name) != length || strncmp(parser->rows[i].name, name, length)))
         i++;
     return i;
+}
+
+/* The row of "NAME" or "NAME=VALUE", or parser->count. NAME may be NVRTC's for the same. */
+static size_t find_long(const struct parser *parser, const char *name)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = { { "include-path", "include" }, { "define-macro", "define" } };
+    size_t length = strcspn(name, "="), found = find_row(parser, name, length);
+    for (size_t i = 0; i < COUNT_OF(names) && found == parser->count; i++)
+        if (strlen(names[i].theirs) == length && strncmp(names[i].theirs, name, length) == 0)
+            found = find_row(parser, names[i].ours, strlen(names[i].ours));
+    return found;
 }
 
 static void parse_long(struct parser *parser, char **argv, int *at)
