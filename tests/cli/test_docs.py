@@ -299,13 +299,15 @@ class Blocks(KilnTest):
 
     def test_cmake_builds(self):
         self.assertEqual(self.sandbox.install().returncode, 0)
-        # FetchContent takes this tree for the repository that a page names.
+        # FetchContent takes this tree for the repository that a page names. A link names it, because the tree may lie below
+        # a directory that the sandbox replaces.
+        os.symlink(ROOT, self.sandbox.path("tree"))
         for block in self.blocks("cmake"):
             text = block.text if "project(" in block.text else CMAKE_BEFORE + block.text
             self.sandbox.write("CMakeLists.txt", text)
             shutil.rmtree(self.sandbox.path("outside"), ignore_errors=True)
-            self.shell(f"cmake -S . -B outside -G Ninja -DCMAKE_PREFIX_PATH=/usr/local -DFETCHCONTENT_SOURCE_DIR_KILN={ROOT}",
-                       block.place)
+            self.shell("cmake -S . -B outside -G Ninja -DCMAKE_PREFIX_PATH=/usr/local "
+                       "-DFETCHCONTENT_SOURCE_DIR_KILN=$PWD/tree", block.place)
             self.shell("cmake --build outside && outside/program", block.place)
 
     def test_json_has_the_fields(self):
