@@ -26,8 +26,21 @@ def lines(source):
     return re.findall(r"^    (\S.*)$", section, re.M)
 
 
+def check_image(source):
+    """The image of docs/deployment.md has no tests, and else the same packages."""
+    with open(os.path.join(source, "docs/deployment.md"), encoding="utf-8") as page:
+        text = page.read().replace("\\\n", "")
+    listed = set(re.search(r"apt-get install -y (.*)", text)[1].split())
+    wanted = packages(source) - BESIDES - {"check", "python3"}
+    if listed != wanted:
+        sys.exit(f"the image of docs/deployment.md has other packages than {sorted(wanted)}")
+    if text.index("cmake --install") > text.index("RUN kiln "):
+        sys.exit("the image of docs/deployment.md uses kiln before it installs it")
+
+
 def main():
     source, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    check_image(source)
     tree, prefix, cache = (os.path.join(work, name) for name in ("tree", "prefix", "ld.so.cache"))
     shutil.rmtree(prefix, ignore_errors=True)
     copy_tree(source, os.path.join(work, "staged"))
