@@ -121,6 +121,12 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
+/* Gives the device on which a spec is loaded: `on`, or if it is NULL that of the spec's target, or else the default
+ * one. Wisdom about it counts, even if the device was not open. KILN_ETARGET if `on` cannot run the target,
+ * KILN_ENODEVICE if the default device cannot. */
+kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                      kiln_device **out, kiln_report *report);
+
 /* Whether kiln__want_settle would return at once: all that it needs is open, and there is no record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
 

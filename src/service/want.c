@@ -150,10 +150,8 @@ kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target
                       on->name);
 }
 
-/* The device that a get loads on: the one asked for, else that of the spec's target, else the default one. Wisdom
- * about it counts, even if the device was not open. */
-static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln_device **out,
-                               kiln_report *report)
+kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                      kiln_device **out, kiln_report *report)
 {
     const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
     *out = on;
@@ -279,7 +277,7 @@ static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_rep
     kiln_status status = KILN_OK;
     kiln_device *on = want->asked_on;
     if (want->goal == KILN_LOAD)
-        status = find_device(service, want->asked_on, fields, &want->device, report);
+        status = kiln__service_find_device(service, want->asked_on, fields, &want->device, report);
     if (status == KILN_OK && want->goal == KILN_LOAD) {
         kiln__geometry_basis_of(service, fields, true, &want->basis);
         on = want->device;

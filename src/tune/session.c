@@ -11,15 +11,15 @@ enum { TURN_POLL_NS = 5000000 };
 
 kiln_status kiln__session_open(kiln__session *session, const kiln__fields *spec)
 {
-    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
+    const kiln_work *work = session->work;
     session->start = kiln__cpu_now_ns();
     session->tuning = kiln__calloc(1, sizeof(*session->tuning));
     if (session->tuning == NULL)
         return kiln__fail_memory(session->report, KILN__STAGE_DEVICE);
-    session->device = session->work->device;
-    return session->device != NULL
-               ? kiln__service_check_device(session->service, session->device, session->report)
-               : kiln__runtime_device(session->service->runtime, name, &session->device, session->report);
+    kiln_status status = kiln__service_check_device(session->service, work->device, session->report);
+    if (status != KILN_OK)
+        return status;
+    return kiln__service_find_device(session->service, work->device, spec, &session->device, session->report);
 }
 
 kiln_status kiln__session_prepare(kiln__session *session, const kiln__fields *spec, const kiln__fields *full,

@@ -335,6 +335,15 @@ class Usage(KilnTest):
         env = dict(self.env, KILN_DEVICE="cpu")
         self.assert_bad(["warm", "op=relu6 dtype=f32"], "--target", env=env)
 
+    def test_a_target_that_the_default_device_cannot_run(self):
+        """One cause has one status, whichever command meets it."""
+        env = dict(self.env, KILN_DEVICE="cpu")
+        files = ("--in", self.save("x.npy", np.zeros(3, np.float32)), "--out", self.path("y.npy"))
+        for command in (("run", *files), ("bench",), ("tune",), ("sweep", "--size", "1K")):
+            with self.subTest(command=command):
+                told = self.kiln(command[0], "op=relu6 target=sm_90", *command[1:], status=1, env=env).stderr
+                self.assertIn("a kernel for sm_90 needs a GPU and the default device is the cpu", told)
+
     def test_expand_only_where_allowed(self):
         x = self.save("x.npy", np.zeros(3, np.float32))
         self.assert_bad(["run", "op=relu6 block=64,128", "--in", x, "--out", self.path("y.npy")], "block")
