@@ -204,6 +204,7 @@ class Build(KilnTest):
                              "}\n")
         result = self.kiln("build", endless, "--target", "sm_90", "--worker-time", "1", status=1)
         self.assertIn("did not finish within 1 s", result.stderr)
+        self.assertIn("raise worker_time_ms (kiln build --worker-time)", result.stderr)
         if not os.environ.get("KILN_SANITIZE"):  # sanitizers reserve terabytes, so that nothing bounds a worker's memory
             result = self.kiln("build", endless, "--target", "sm_90", "--worker-memory", "300", status=1)
             self.assertIn("memory", result.stderr)

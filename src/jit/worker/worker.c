@@ -328,7 +328,7 @@ static kiln_status fail_ended(const kiln__worker_answer *answer, int ended, cons
     if (number == SIGXCPU)
         return kiln__fail(report, KILN_ECRASHED, KILN__STAGE_COMPILE, (int)number,
                           "compiling for %s used more than %u s of processor time and was stopped: make the source "
-                          "simpler, or raise worker_time_ms",
+                          "simpler, or raise worker_time_ms (kiln build --worker-time)",
                           unit->target.name, limits->time_ms / 1000 + CPU_SLACK_S);
     if (number != 0)
         return fail_crashed(words, number, limits, unit, report);
@@ -346,7 +346,7 @@ kiln_status kiln__worker_fail(kiln__child *child, const kiln__worker_answer *ans
     case KILN__CHANNEL_LATE:
         return kiln__fail(report, KILN_ECRASHED, KILN__STAGE_COMPILE, ETIMEDOUT,
                           "compiling for %s did not finish within %g s and was stopped: make the source simpler, or "
-                          "raise worker_time_ms",
+                          "raise worker_time_ms (kiln build --worker-time)",
                           unit->target.name, limits->time_ms / 1000.0);
     case KILN__CHANNEL_CLOSED:
         return fail_ended(answer, ended, limits, unit, report);
