@@ -25,11 +25,12 @@ kiln_status kiln__nvjitlink_find(const char *nvrtc, const char *version, kiln__l
     int major = (int)strcspn(version, ".");
     snprintf(name, sizeof(name), "libnvJitLink.so.%.*s", major, version);
     if (!kiln__nvrtc_find_companion(nvrtc, "nvjitlink", name, path, sizeof(path)))
-        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
-                          "this source is linked, and there is no %s beside %s, in its wheel's directory, on the "
-                          "loader's path or in lib64 under CUDA_PATH, CUDA_HOME and /usr/local/cuda: install the CUDA "
-                          "toolkit of that NVRTC or the wheel nvidia-nvjitlink%s",
-                          name, nvrtc[0] != '\0' ? nvrtc : "NVRTC", major == 2 && version[1] < '3' ? "-cu12" : "");
+        return kiln__fail(
+            report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+            "linking needs %s, and there is none beside %s, in its wheel's directory, on the loader's path "
+            "or in lib64 under CUDA_PATH, CUDA_HOME and /usr/local/cuda: install the CUDA toolkit of that "
+            "NVRTC or the wheel nvidia-nvjitlink%s",
+            name, nvrtc[0] != '\0' ? nvrtc : "NVRTC", major == 2 && version[1] < '3' ? "-cu12" : "");
     kiln__list_add(files, path);
     if (kiln__nvrtc_find_companion(nvrtc, "cuda_runtime", RUNTIME, path, sizeof(path)))
         kiln__list_add(files, path);
