@@ -82,6 +82,7 @@ typedef struct kiln_param {
     uint32_t dims;  /* of an array */
     /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number. */
     const char *shape[KILN_DIMS_MAX];
+    int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 0: it names a type */
 } kiln_param;
 
 /* The arguments of a kernel. A template declares them. For a source's function they come from the driver or the PTX.

@@ -118,7 +118,8 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input, k
     kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, input));
     out->role = arg->role;
     out->in_place = arg->in_place;
-    out->type = arg->type == KILN__DTYPE_UNSET ? dtype : arg->type;
+    out->follows_dtype = arg->type == KILN__DTYPE_UNSET;
+    out->type = out->follows_dtype ? dtype : arg->type;
     out->bytes = kiln__dtype_bytes(out->type);
     out->dims = arg->dims;
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;

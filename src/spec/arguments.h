@@ -60,7 +60,8 @@ bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
 typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
     kiln__arg_role role;
-    kiln__dtype type; /* never KILN__DTYPE_UNSET */
+    kiln__dtype type;   /* never KILN__DTYPE_UNSET */
+    bool follows_dtype; /* the type is the spec's */
     bool in_place;
     uint32_t bytes; /* of an element or a number */
     uint32_t dims;

@@ -103,6 +103,8 @@ class Sandbox:
         random = np.random.default_rng(1)
         for name, shape in (("x", (64, 100)), ("y", (64, 100)), ("matrix", (64, 32))):
             np.save(self.path(name + ".npy"), random.normal(size=shape).astype(np.float32))
+        np.save(self.path("values.npy"), random.normal(size=100).astype(np.float32))
+        np.save(self.path("index.npy"), random.integers(0, 100, 250))
         examples = os.path.join(ROOT, "docs", "examples", "templates")
         for name in os.listdir(examples):
             shutil.copy(os.path.join(examples, name), self.directory)

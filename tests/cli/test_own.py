@@ -347,11 +347,82 @@ class Arguments(Own):
         for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
             self.kiln(command[0], spec, "--size", "3000", *command[1:])
 
+    def test_two_results_of_each_row(self):
+        spec, other = f"template={example('minmax')}", self.path("greatest.npy")
+        for dtype, strange in (("f2", -0.0), ("f4", np.nan), ("f8", np.inf)):
+            x = np.random.default_rng(7).standard_normal((33, 129)).astype(dtype)
+            x[5, 7], x[6] = strange, 0
+            self.kiln("run", spec, "--in", self.save("x.npy", x), "--out", self.output, "--out", other, "--verify")
+            self.assert_same(np.load(self.output)[:5], x.min(axis=1)[:5], dtype)
+            self.assert_same(np.load(self.output)[7:], x.min(axis=1)[7:], dtype)
+            self.assert_same(np.load(other), x.max(axis=1), {"f2": "f16", "f4": "f32", "f8": "f64"}[dtype])
+        for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
+            self.kiln(command[0], spec, "--size", "rows=64", "--size", "cols=100", *command[1:])
+
     def test_a_result_without_an_input(self):
         spec = f"template={self.counting()}"
         self.assert_bad(("run", spec, "--out", self.output), "size n is the extent of no input: give --size n=N")
         self.kiln("run", spec, "--size", "n=2500", "--out", self.output, "--verify")
         self.assertTrue((np.load(self.output) == np.arange(2500)).all())
+
+    def gathered(self, dtype, spec, index_first=False):
+        """Runs the example gather, or one that takes the indices before the values."""
+        index = np.random.default_rng(2).integers(-3, 45, 1003)
+        x = np.random.default_rng(3).integers(0, 2**16, 41).astype(dtype)
+        ins = ["--in", self.save("x.npy", x), "--in", self.save("index.npy", index)]
+        self.kiln("run", spec, *(ins[2:] + ins[:2] if index_first else ins), "--out", self.output, "--verify")
+        return np.where((index >= 0) & (index < 41), x[index.clip(0, 40)], x.dtype.type(0))
+
+    def test_indices(self):
+        spec = f"template={example('gather')}"
+        for dtype, name in (("f2", "f16"), ("f4", "f32"), ("f8", "f64"), ("u2", "bf16")):
+            want = self.gathered(dtype, spec + (" dtype=bf16" if dtype == "u2" else ""))
+            self.assert_same(np.load(self.output), want, name)
+        for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
+            self.kiln(command[0], spec, "--size", "n=3000", "--size", "m=500", *command[1:])
+        bits, line = self.path("x.npy"), ("run", spec, "--in", self.save("real.npy", np.zeros(9, "f2")), "--in")
+        for dtype in ("i4", "u8", ">i8", "f8"):
+            index = self.save("odd.npy", np.zeros(9, dtype))
+            words = ("is big-endian (>i8); save it as <i8",) if dtype == ">i8" else (
+                f"has dtype <{dtype}, and argument index is int64, in a file <i8",)
+            self.assert_bad((*line, index, "--out", self.output), "odd.npy", *words)
+        line = ("--in", bits, "--in", self.path("index.npy"), "--out", self.output)
+        self.assert_bad(("run", spec, *line), "x.npy: has dtype <u2, and argument x is f32", "name dtype=bf16 in the spec")
+        self.assert_bad(("run", f"{spec} dtype=f64", *line), "x.npy: has dtype <u2, and argument x is f64, in a file <f8")
+
+    def test_the_first_input_of_the_specs_dtype_tells_it(self):
+        """Not the first input."""
+        with open(example("gather"), encoding="utf-8") as file:
+            x, index = "//! arg       x     in  dtype[m]\n", "//! arg       index in  int64[n]\n"
+            path = self.write("gather.cu", file.read().replace(x + index, index + x))
+        with open(example("gather")[:-1], encoding="utf-8") as file:
+            self.write("gather.c", file.read().replace("args[1]", "args[9]").replace("args[2]", "args[1]").replace("args[9]", "args[2]"))
+        for dtype, name in (("f2", "f16"), ("f8", "f64")):
+            want = self.gathered(dtype, f"template={path}", index_first=True)
+            self.assert_same(np.load(self.output), want, name)
+
+    def test_whole_numbers_of_every_type(self):
+        kinds = {"int8": ("|i1", "signed char"), "uint8": ("|u1", "unsigned char"), "int16": ("<i2", "short"),
+                 "uint16": ("<u2", "unsigned short"), "int32": ("<i4", "int"), "uint32": ("<u4", "unsigned"),
+                 "int64": ("<i8", "long long"), "uint64": ("<u8", "unsigned long long")}
+        for kind, (descr, c) in kinds.items():
+            cu = self.write(f"minus_{kind}.cu", f"//! template minus_{kind}\n//! size n\n//! dtype bf16\n"
+                            f"//! arg out out {kind}[n]\n//! arg x in {kind}[n]\n//! grid n\n//! block 32\n//! entry k align 1\n")
+            self.write(f"minus_{kind}.c", "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b,\n"
+                       "    unsigned long long e, void *const *args);\n"
+                       "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n{\n"
+                       f"    {c} *out = *({c} *const *)args[0];\n    const {c} *x = *(const {c} *const *)args[1];\n"
+                       "    for (unsigned long long i = b; i < e; i++)\n        out[i] = 1 - x[i];\n}\n")
+            most = np.iinfo(descr)
+            x = np.array([most.min, most.min + 1, 0, 1, most.max], descr)
+            self.kiln("run", f"template={cu}", "--in", self.save("x.npy", x), "--out", self.output, "--verify")
+            got = np.load(self.output)
+            self.assertEqual(got.dtype.str, descr)
+            with np.errstate(over="ignore"):
+                self.assertTrue((got == np.array([1], descr) - x).all(), kind)
+            other = self.save("other.npy", x.astype("f4"))
+            self.assert_bad(("run", f"template={cu}", "--in", other, "--out", self.output),
+                            f"has dtype <f4, and argument x is {kind}, in a file {descr}")
 
     def counting(self):
         self.write("counting.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"

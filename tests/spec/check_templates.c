@@ -269,6 +269,7 @@ START_TEST(test_templates__kernels_say_what_they_take)
     ck_assert_str_eq(out->name, "out");
     ck_assert_str_eq(out->type, "f16");
     ck_assert_str_eq(out->shape[0], "cols");
+    ck_assert(out->follows_dtype && !signature->params[2]->follows_dtype);
     ck_assert(signature->params[2]->role == KILN_ROLE_FORMULA && signature->params[2]->dims == 0);
     ck_assert_str_eq(signature->grid[2], "1");
     check_ok(kiln_signature_shape(shape, signature, 0, sizes, 2, &report));

@@ -47,6 +47,7 @@ typedef struct run_job {
     kiln_device_info device_info;
     kiln_device *device;
     bool flat;
+    bool settled; /* an input decided the dtype of the spec */
     run_array arrays[ARGVALUES_ARGS];
     size_t count;
     run_array *result; /* the first that is written */
@@ -60,8 +61,9 @@ static const struct usage usage = {
     "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [--out FILE.npy ...] [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape and\n"
     "dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32, <f8 f64,\n"
-    "<f2 f16. bf16 is stored as <u2 bits, where SPEC names dtype=bf16. A template can declare other shapes and\n"
-    "types of its arrays, and several results. FILE of --out may be one of the inputs: it is replaced only when\n"
+    "<f2 f16. bf16 is stored as <u2 bits, where SPEC names dtype=bf16. A template can declare other shapes of its\n"
+    "arrays, several results, and whole numbers: |i1 is int8, |u1 uint8, <i2 int16, up to <u8, which is uint64.\n"
+    "A file is never converted to another type. FILE of --out may be one of the inputs: it is replaced only when\n"
     "all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
@@ -149,12 +151,15 @@ static int find_arrays(run_job *job)
     return STATUS_DONE;
 }
 
-/* An open dtype is that of the first input. Only the dtype tells the types of some arrays. */
-static int settle_dtype(run_job *job, const npy_array *first)
+/* An open dtype is that of the first input whose type is the spec's. An input of another type does not tell it. */
+static int settle_dtype(run_job *job)
 {
-    const dtype *natural = dtype_of_descr(first->descr);
+    const dtype *natural = NULL;
     kiln_spec *changed = NULL;
-    if (*kiln_spec_field(job->spec, "dtype") || !natural)
+    for (size_t i = 0; i < job->count && !natural; i++)
+        if (is_read(&job->arrays[i]) && job->arrays[i].param->follows_dtype)
+            natural = dtype_of_descr(job->arrays[i].npy.descr);
+    if (*kiln_spec_field(job->spec, "dtype") || !natural || !natural->real)
         return STATUS_DONE;
     const char *field = need_format("dtype=%s", natural->name);
     kiln_status status = kiln_spec_with(&changed, job->spec, field, &job->session->report);
@@ -162,29 +167,32 @@ static int settle_dtype(run_job *job, const npy_array *first)
         return refuse(job, status);
     kiln_spec_free(job->spec);
     job->spec = changed;
+    job->settled = true;
+    for (size_t i = 0; i < job->count; i++)
+        job->arrays[i].param = spec_signature(changed)->params[job->arrays[i].index];
     return STATUS_DONE;
 }
 
-/* How .npy files call a type; NULL for a type that files are not read with. */
-static const char *descr_of(const char *type)
+/* The change of the spec with which a file fits an argument; "" where there is none. */
+static const char *hint_of(const run_job *job, const run_array *array)
 {
-    const dtype *real = dtype_named(type);
-    return real ? real->descr : strcmp(type, "uint16") == 0 ? "<u2" : NULL;
+    const dtype *natural = dtype_of_descr(array->npy.descr);
+    if (!array->param->follows_dtype || job->settled)
+        return "";
+    if (strcmp(array->npy.descr, "<u2") == 0)
+        return "; name dtype=bf16 in the spec if it holds the bits of bf16 values";
+    return natural->real ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name) : "";
 }
 
+/* A file has the type of its argument, and is never converted. "<u2" is that of uint16 and of bf16. */
 static int check_type(const run_job *job, const run_array *array)
 {
     const npy_array *npy = &array->npy;
-    const char *type = array->param->type, *descr = descr_of(type), *named = kiln_spec_field(job->spec, "dtype");
-    const dtype *natural = dtype_of_descr(npy->descr);
-    if (descr && strcmp(descr, npy->descr) == 0)
+    const dtype *type = dtype_named(array->param->type);
+    if (type && strcmp(type->descr, npy->descr) == 0)
         return STATUS_DONE;
-    const char *hint = !natural ? "; name dtype=bf16 in the spec if it holds the bits of bf16 values"
-                       : strcmp(named, type) == 0
-                           ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name)
-                           : "";
-    return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s%s%s%s", npy->path, npy->descr,
-                array->param->name, type, descr ? ", in a file " : "", descr ? descr : "", hint);
+    return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s, in a file %s%s", npy->path, npy->descr,
+                array->param->name, array->param->type, type ? type->descr : "none", hint_of(job, array));
 }
 
 static int bind_size(run_job *job, const run_array *array, const char *formula, uint64_t size)
@@ -228,22 +236,16 @@ static int open_inputs(run_job *job)
     int status = STATUS_DONE;
     const npy_array *first = NULL;
     size_t used = 0;
+    for (size_t i = 0; i < job->count && !status; i++)
+        if (is_read(&job->arrays[i]))
+            status = npy_open(&job->arrays[i].npy, job->args->in.items[used++]);
+    if (!status)
+        status = settle_dtype(job);
     for (size_t i = 0; i < job->count && !status; i++) {
-        run_array *array = &job->arrays[i];
-        if (!is_read(array) || used == job->args->in.count)
+        if (!is_read(&job->arrays[i]))
             continue;
-        status = npy_open(&array->npy, job->args->in.items[used++]);
-        if (!status && !first) {
-            npy_array npy = array->npy;
-            array->npy.fd = -1;
-            status = settle_dtype(job, &npy);
-            if (!status)
-                status = find_arrays(job);
-            array->npy = npy;
-        }
-        first = first ? first : &array->npy;
-        if (!status)
-            status = bind_input(job, array, first);
+        first = first ? first : &job->arrays[i].npy;
+        status = bind_input(job, &job->arrays[i], first);
     }
     return status;
 }
@@ -268,11 +270,11 @@ static bool is_result(const run_array *array)
 static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimensions)
 {
     npy_array *npy = &result->npy;
-    const char *descr = descr_of(result->param->type);
-    if (!descr)
+    const dtype *type = dtype_named(result->param->type);
+    if (!type)
         return fail(STATUS_USAGE, "argument %s is an array of %s, which kiln run does not write", result->param->name,
                     result->param->type);
-    memcpy(npy->descr, descr, sizeof(npy->descr));
+    memcpy(npy->descr, type->descr, sizeof(npy->descr));
     npy->dimensions = dimensions;
     npy->elements = 1;
     for (uint32_t d = 0; d < dimensions; d++) {

@@ -11,11 +11,12 @@
 
 #include "cli/common.h"
 
+/* Of two types with one descr the first is that of a file. */
 static const dtype types[] = {
-    { "f32", "<f4", 4 },
-    { "f64", "<f8", 8 },
-    { "f16", "<f2", 2 },
-    { "bf16", "<u2", 2 },
+    { "f16", "<f2", 2, true },     { "f32", "<f4", 4, true },     { "f64", "<f8", 8, true },
+    { "int8", "|i1", 1, false },   { "int16", "<i2", 2, false },  { "int32", "<i4", 4, false },
+    { "int64", "<i8", 8, false },  { "uint8", "|u1", 1, false },  { "uint16", "<u2", 2, false },
+    { "uint32", "<u4", 4, false }, { "uint64", "<u8", 8, false }, { "bf16", "<u2", 2, true },
 };
 
 const dtype *dtype_named(const char *name)
@@ -29,9 +30,19 @@ const dtype *dtype_named(const char *name)
 const dtype *dtype_of_descr(const char *descr)
 {
     for (size_t i = 0; i < COUNT_OF(types); i++)
-        if (strcmp(types[i].descr, descr) == 0 && descr[1] == 'f')
+        if (strcmp(types[i].descr, descr) == 0)
             return &types[i];
     return NULL;
+}
+
+/* "<f2, <f4, ... or <u8". */
+static char *list_descrs(void)
+{
+    char *text = need_copy("");
+    for (size_t i = 0; i < COUNT_OF(types); i++)
+        if (dtype_of_descr(types[i].descr) == &types[i])
+            text_append(&text, i + 2 < COUNT_OF(types) ? ", " : " or ", "%s", types[i].descr);
+    return text;
 }
 
 /* ---- The header's dictionary */
@@ -187,21 +198,29 @@ static bool take_dictionary(struct header *header)
     return header->at == header->end && header->has_descr && header->has_order && header->has_shape;
 }
 
+/* The type without its byte order, or NULL. */
+static const dtype *type_of_either_order(const char *descr)
+{
+    for (size_t i = 0; i < COUNT_OF(types) && *descr; i++)
+        if (strcmp(types[i].descr + 1, descr + 1) == 0)
+            return &types[i];
+    return NULL;
+}
+
 static int check_type(const struct header *header)
 {
     const char *path = header->array->path;
     const char *descr = header->descr;
     if (header->structured)
-        return fail(STATUS_USAGE, "%s: has a structured dtype; save one field of it as <f2, <f4 or <f8", path);
+        return fail(STATUS_USAGE, "%s: has a structured dtype; save one field of it, of %s", path, list_descrs());
     if (strchr(descr, 'O'))
-        return fail(STATUS_USAGE, "%s: holds Python objects; save numbers: <f2, <f4 or <f8", path);
-    if (descr[0] == '>' && (strcmp(descr + 1, "u2") == 0 || descr[1] == 'f'))
-        return fail(STATUS_USAGE, "%s: is big-endian (%s); save it as <%s", path, descr, descr + 1);
-    for (size_t i = 0; i < COUNT_OF(types); i++)
-        if (strcmp(descr, types[i].descr) == 0)
-            return STATUS_DONE;
-    return fail(STATUS_USAGE, "%s: has dtype %s; expected <f4 (f32), <f8 (f64), <f2 (f16) or <u2 (bits of bf16)", path,
-                descr);
+        return fail(STATUS_USAGE, "%s: holds Python objects; save numbers: %s", path, list_descrs());
+    if (dtype_of_descr(descr))
+        return STATUS_DONE;
+    const dtype *swapped = descr[0] == '>' ? type_of_either_order(descr) : NULL;
+    if (swapped)
+        return fail(STATUS_USAGE, "%s: is big-endian (%s); save it as %s", path, descr, swapped->descr);
+    return fail(STATUS_USAGE, "%s: has dtype %s; expected %s", path, descr, list_descrs());
 }
 
 static int count_elements(npy_array *array)

@@ -6,16 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The type of an argument of a kernel. */
 typedef struct dtype {
     const char *name;  /* "f32" */
     const char *descr; /* "<f4", how .npy calls it */
     uint32_t size;
+    bool real; /* a floating-point type, which a spec's dtype can be */
 } dtype;
 
 /* By Kiln's name, or NULL. */
 const dtype *dtype_named(const char *name);
 
-/* The floating-point type of a .npy descr, or NULL. "<u2" has none: it is bf16 only where a spec names that. */
+/* The type of a .npy descr, or NULL. "<u2" is uint16: the bits of bf16 have no descr of their type. */
 const dtype *dtype_of_descr(const char *descr);
 
 enum { NPY_MOST_DIMENSIONS = 64 };
@@ -23,7 +25,7 @@ enum { NPY_MOST_DIMENSIONS = 64 };
 typedef struct npy_array {
     const char *path; /* borrowed */
     int fd;
-    char descr[4]; /* "<f4", "<f8", "<f2" or "<u2" */
+    char descr[4]; /* of a type in the table */
     uint32_t element_size;
     uint32_t dimensions;
     uint64_t shape[NPY_MOST_DIMENSIONS];
