@@ -16,7 +16,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, HIGH_NUMBER = 4096, NAME_ROOM = 192 };
+/* ARGS_BEYOND: null pointers behind the arguments. A twin that reads more than the template declares ends at one of
+ * them, and not in the stack. */
+enum { ALIGNMENT = 256, HIGH_NUMBER = 4096, NAME_ROOM = 192, ARGS_BEYOND = 8 };
 
 /* Computes blocks begin to end - 1 of the grid, the first direction fastest. */
 typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *const *args);
@@ -36,6 +38,7 @@ struct kiln__module {
     struct cpu_backend *backend;
     kiln__dylib *library;
     entry_fn entry;
+    uint32_t arg_count; /* that the template declares */
 };
 
 static kiln_status device_count(kiln__backend *backend, int *out, kiln_report *report)
@@ -198,7 +201,6 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
                         bool *used_ptx, kiln_report *report)
 {
     const kiln__section *object = kiln__entry_find(entry, "object");
-    (void)rule;
     *out = NULL;
     if (used_ptx != NULL)
         *used_ptx = false;
@@ -209,6 +211,7 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
     if (module == NULL)
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
     module->backend = (struct cpu_backend *)device->backend;
+    module->arg_count = rule->arg_count;
     kiln_status status = open_object(module->backend, object, &module->library, report);
     if (status == KILN_OK) {
         /* POSIX lets an object pointer carry a function; ISO C has no cast for it. */
@@ -238,11 +241,13 @@ static void run_blocks(void *data, uint64_t begin, uint64_t end)
 static kiln_status launch(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
                           kiln_report *report)
 {
-    struct launch launch = { module->entry, args };
+    void *given[KILN__ARGS_MAX + ARGS_BEYOND] = { NULL };
+    struct launch launch = { module->entry, given };
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     (void)entry;
     (void)stream;
     (void)report;
+    memcpy(given, args, module->arg_count * sizeof(*given));
     kiln__pool_run(module->backend->pool, blocks, 1, run_blocks, &launch);
     return KILN_OK;
 }

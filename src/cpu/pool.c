@@ -80,11 +80,15 @@ static void *help(void *data)
     return NULL;
 }
 
-/* The host's signals are for the host's threads. */
+/* The host's signals are for the host's threads. A fault is a thread's: blocked, it would end the process past the
+ * host's handler, which may report crashes. */
 static void start_threads(kiln__pool *pool)
 {
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->helpers < pool->wanted && pthread_create(&pool->threads[pool->helpers], NULL, help, pool) == 0)
         pool->helpers++;

@@ -14,6 +14,10 @@ void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, in
  * KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report);
 
+/* Whether the parameters of a template's entry points have the number and the bytes of its declared arguments, as far
+ * as a checked image tells them: a launch would pass too few, and the driver would read beyond them. KILN_ECOMPILE. */
+kiln_status kiln__nvrtc_check_parameters(const kiln__image *image, const kiln__unit *unit, kiln_report *report);
+
 /* Appends every option of a unit's compile but the target and what a source asks for, each with a space in front:
  * they are part of the key. */
 void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out);

@@ -654,6 +654,68 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
     return kiln__unit_is_template(unit) ? KILN_OK : check_functions(image, unit, report);
 }
 
+/* "FILE: " of a user's template, "" for one of Kiln's. */
+static void append_place(kiln__text *out, const kiln__unit *unit)
+{
+    const char *file = unit->shown != NULL ? unit->shown : unit->name;
+    if (file != NULL)
+        kiln__text_printf(out, "%s: ", file);
+}
+
+static void append_count(kiln__text *out, const kiln__plan *plan, const char *entry, const size_t *sizes, int count)
+{
+    kiln__text_printf(out, "the kernel %s takes %d parameter%s, and the template declares %u (", entry, count,
+                      count == 1 ? "" : "s", plan->arg_count);
+    for (uint32_t i = 0; i < plan->arg_count; i++)
+        kiln__text_printf(out, "%s%s", i > 0 ? ", " : "", plan->args[i].name);
+    if ((uint32_t)count > plan->arg_count)
+        kiln__text_printf(out, "): add an arg line for parameter %u of %zu bytes", plan->arg_count + 1,
+                          sizes[plan->arg_count]);
+    else
+        kiln__text_printf(out, "): take the arg line of %s away, or add parameter %d", plan->args[count].name,
+                          count + 1);
+}
+
+static void append_bytes(kiln__text *out, const kiln__plan_arg *arg, const char *entry, uint32_t number, size_t bytes)
+{
+    bool is_array = arg->role <= KILN__ARG_INOUT;
+    kiln__text_printf(out, "argument %s is %s%s of %u bytes, and parameter %u of the kernel %s has %zu", arg->name,
+                      is_array ? "a pointer to " : "", kiln__dtype_name(arg->type), kiln__plan_arg_bytes(arg), number,
+                      entry, bytes);
+}
+
+/* Appends the difference between the parameters of an entry point and the arguments, if there is one. The count comes
+ * first: one missing arg line shifts all behind it. */
+static void compare_parameters(kiln__text *out, const kiln__image *image, const kiln__plan *plan, const char *entry)
+{
+    enum { MOST = 64 };
+    size_t sizes[MOST];
+    int count = kiln__cubin_parameters(image->binary, entry, sizes, MOST);
+    if (count >= 0 && (uint32_t)count != plan->arg_count) {
+        append_count(out, plan, entry, sizes, count);
+        return;
+    }
+    for (int i = 0; i < count && out->length == 0; i++)
+        if (sizes[i] != kiln__plan_arg_bytes(&plan->args[i]))
+            append_bytes(out, &plan->args[i], entry, (uint32_t)i + 1, sizes[i]);
+}
+
+kiln_status kiln__nvrtc_check_parameters(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
+{
+    kiln__text place = { 0 }, difference = { 0 };
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; unit->plan != NULL && i < unit->rule.entry_count && difference.length == 0; i++)
+        compare_parameters(&difference, image, unit->plan, unit->rule.entries[i].name);
+    if (difference.length > 0) {
+        append_place(&place, unit);
+        status = kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "%s%s", kiln__text_string(&place),
+                            kiln__text_string(&difference));
+    }
+    kiln__text_fini(&place);
+    kiln__text_fini(&difference);
+    return status;
+}
+
 static void add_line(void *data, const char *name)
 {
     kiln__text_printf(data, "%s\n", name);

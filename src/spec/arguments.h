@@ -68,6 +68,12 @@ typedef struct kiln__plan_arg {
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
 
+/* Bytes of the kernel's parameter: of a pointer, or of a number. */
+static inline uint32_t kiln__plan_arg_bytes(const kiln__plan_arg *arg)
+{
+    return arg->role <= KILN__ARG_INOUT ? (uint32_t)sizeof(void *) : arg->bytes;
+}
+
 /* Formulas of a plan are numbers for kiln__plan_value and kiln__plan_text. One piece of memory, which may be copied as
  * bytes. */
 typedef struct kiln__plan {

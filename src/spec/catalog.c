@@ -144,6 +144,8 @@ kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const
                             "there are %d templates, and no more can be defined", KILN__TEMPLATES_MAX);
     else
         status = check_reference(catalog, template, report);
+    if (status == KILN_OK && known == NULL)
+        status = kiln__template_check_twin(template, report);
     if (status == KILN_OK)
         *out = known != NULL ? known : template;
     if (status != KILN_OK || known != NULL) {

@@ -79,6 +79,10 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
                                 bool trusted, kiln_report *report);
 void kiln__template_free(kiln__template *template);
 
+/* KILN_ESPEC, naming the line, where kiln_cpu in the cpu twin indexes an argument that is not declared by a number.
+ * Other indices are not seen. */
+kiln_status kiln__template_check_twin(const kiln__template *template, kiln_report *report);
+
 /* Index of a parameter, -1 if there is none. */
 int kiln__template_param(const kiln__template *template, const char *name, size_t length);
 

@@ -75,15 +75,31 @@ static void append_line(kiln__text *out, const kiln__fields *spec)
                       has_twin(spec) ? ".c" : ".cu");
 }
 
+/* The bytes of each argument. They make other declared types another unit, so that no entry is found whose code has
+ * not been compared with them (kiln__nvrtc_check_parameters). */
+static void append_args(kiln__text *out, const kiln__plan *plan)
+{
+    kiln__text_append(out, "// arguments of");
+    for (uint32_t i = 0; i < plan->arg_count; i++) {
+        kiln__text_append(out, " ");
+        kiln__text_append_uint(out, kiln__plan_arg_bytes(&plan->args[i]), 1);
+    }
+    kiln__text_append(out, " bytes\n");
+}
+
 /* The first line leaves out the target, so that targets with equal source have equal text. The template's declarations
  * are left out too: a change of the values worth trying, or of their documentation, keeps what is cached valid. */
-static void append_source(kiln__text *out, const kiln__fields *spec, uint64_t tile)
+static void append_source(kiln__text *out, const kiln__fields *spec, const kiln__unit *unit)
 {
     const kiln__template *template = spec->template;
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
-    kiln__text_append(out, template->origin != NULL ? "\n#line 3 \"kiln\"\n" : "\n");
-    append_defines(out, spec, tile);
+    kiln__text_append(out, "\n");
+    if (template->origin != NULL) {
+        append_args(out, unit->plan);
+        kiln__text_append(out, "#line 4 \"kiln\"\n");
+    }
+    append_defines(out, spec, unit->rule.tile);
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);
     kiln__text_append(out, "\n");
@@ -130,7 +146,7 @@ static kiln_status make_texts(kiln__unit *unit, const kiln__fields *spec, kiln_r
 {
     kiln__text text = { 0 }, source = { 0 }, options = { 0 };
     kiln__spec_format(spec, false, &text);
-    append_source(&source, spec, unit->rule.tile);
+    append_source(&source, spec, unit);
     append_warm_options(&options, spec);
     bool failed = text.failed || source.failed || options.failed;
     unit->source_length = source.length;
@@ -187,6 +203,7 @@ static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const k
     const kiln__template *template = spec->template;
     memcpy(rule->block, plan->block, sizeof(rule->block));
     rule->shared = plan->shared;
+    rule->arg_count = plan->arg_count;
     kiln_status status = kiln__spec_tile(spec, &rule->tile, report);
     for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++) {
         const kiln__entry_point *entry = &template->entries[i];

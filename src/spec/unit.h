@@ -19,6 +19,7 @@ typedef struct kiln__rule {
     uint32_t block[3]; /* threads in each direction */
     uint32_t shared;   /* bytes of dynamic shared memory */
     uint64_t tile;     /* elements per block; 0: the template declares none */
+    uint32_t arg_count;
     uint32_t entry_count;
     struct {
         char name[KILN__NAME_SIZE];

@@ -65,6 +65,12 @@ MESSAGES = {
         "kiln show template=./hardtanh4.cu",
     "block=1024 elems=16: a block must not take more than 8192 elements; nearest: block=512 or elems=8":
         "kiln show 'template=./hardtanh4.cu block=1024 elems=16'",
+    "hardsigmoid256.cu: the kernel hardsigmoid256 takes 3 parameters, and the template declares 2 (out, x): add an arg line for parameter 3 of 8 bytes":
+        "mkdir -p few && sed '/arg       n/d' hardsigmoid256.cu > few/hardsigmoid256.cu && cd few && "
+        "kiln show template=./hardsigmoid256.cu target=sm_90 --ptx",
+    "hardsigmoid256.c:13: args[2] is argument 3, and the template declares 2 (out, x): add an arg line":
+        "mkdir -p few2 && sed '/arg       n/d' hardsigmoid256.cu > few2/hardsigmoid256.cu && cp hardsigmoid256.c few2 && cd few2 && "
+        "kiln show template=./hardsigmoid256.cu",
     "the source has no function 'scal<1>': identifier \"scal\" is undefined; its text has: scale<class T, int N>":
         "kiln build scale.cu --function 'scal<1>' --target sm_90",
 }

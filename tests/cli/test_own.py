@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -330,6 +331,77 @@ class Arguments(Own):
                              "--out", self.output, "--time")
         self.assertEqual(row["elements"], 70 * 45)
         self.assertTrue((np.load(self.output) == self.matrix.astype("f2").T).all())
+
+    def toy(self, args, entry, twin, before=""):
+        self.write("toy.c", before + "__attribute__((visibility(\"default\")))\n"
+                            "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"
+                            "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n"
+                            f"{{\n    float *out = *(float *const *)args[0];\n{twin}    (void)b, (void)e, (void)out;\n}}\n")
+        return self.write("toy.cu", "//! template toy\n//! size n\n//! dtype f32\n//! grid n\n//! param block 32,64 = 32\n"
+                          f"//! entry toy align 4\n{''.join(f'//! arg {arg}{chr(10)}' for arg in args)}"
+                          f"extern \"C\" __global__ void toy({entry}) {{ out[0] = 1; }}\n")
+
+    def test_parameters_are_compared(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        out, x, n, entry = "out out f32[n]", "x in f32[n]", "n uint64 = n", "float *out, const float *x, unsigned long long n, float a"
+        path = os.path.realpath(self.toy((), "", ""))
+        for args, words in (
+                ((out, x, n), "takes 4 parameters, and the template declares 3 (out, x, n): add an arg line for parameter 4 of 4 bytes"),
+                ((x, n), "takes 4 parameters, and the template declares 2 (x, n): add an arg line for parameter 3 of 8 bytes"),
+                ((out, x, n, "a float", "b float"), "takes 4 parameters, and the template declares 5 (out, x, n, a, b): take the "
+                                                    "arg line of b away, or add parameter 5"),
+                ((out, x, n, "a double"), "argument a is f64 of 8 bytes, and parameter 4 of the kernel toy has 4"),
+                ((out, x, "n uint32 = n", "a float"), "argument n is uint32 of 4 bytes, and parameter 3 of the kernel toy has 8"),
+                (("a float", x, n, out), "argument a is f32 of 4 bytes, and parameter 1 of the kernel toy has 8"),
+                ((out, x, n, "a out int8[n]"), "argument a is a pointer to int8 of 8 bytes, and parameter 4 of the kernel toy has 4")):
+            self.toy(args, entry, "")
+            for command in (("show", path, "target=sm_90", "--ptx"), ("warm", path, "--target", "sm_90")):
+                result = self.kiln(*command, status=1)
+                self.assertEqual(len(result.stderr.splitlines()), 1)
+                self.assertIn(f"{path}: ", result.stderr)
+                self.assertIn(words, result.stderr)
+        self.toy((out, x, n, "a float"), entry, "")
+        self.kiln("warm", path, "--target", "sm_75,sm_90")
+        self.toy((out, x, n, "a double"), entry, "")  # a type of other bytes is not taken for what is stored
+        self.assertIn("argument a is f64", self.kiln("warm", path, "--target", "sm_90", status=1).stderr)
+        self.toy((out, x, n, "a int32"), entry, "")
+        self.assertEqual(self.kiln_json("warm", path, "--target", "sm_90")["hits"], 1)
+
+    def test_a_twin_that_reads_too_much(self):
+        path = self.toy(("out out f32[n]", "n uint64 = n"), "float *out", "    out[0] = *(float *)args[2];\n")
+        words = os.path.realpath(self.path("toy.c")) + ":6: args[2] is argument 3, and the template declares 2 (out, n): add an arg line"
+        run = ("run", path, "--size", "n=5", "--out", self.output)
+        for command in (run, ("show", path, "target=cpu", "--source"), ("warm", path, "--target", "cpu"),
+                        ("tune", path, "--size", "5"), ("bench", path, "--size", "5"), ("sweep", path, "--size", "5")):
+            self.assert_bad(command, words)
+        self.assertIn(words, self.kiln("watch", path, "--once", "--size", "5", status=None).stdout +
+                      self.kiln("watch", path, "--once", "--size", "5", status=None).stderr)
+
+    def test_a_crash_of_a_twin_is_told(self):
+        path = self.toy(("out out f32[n]", "n uint64 = n"), "float *out", "    out[0] = *(float *)args[2 + (b > e)];\n")
+        words = (f"does {os.path.realpath(self.path('toy.c'))} read more than the 2 arguments that the template declares (out, n), or "
+                 "beyond an array?")
+        before = self.save("y.npy", self.matrix)
+        plain = not os.environ.get("KILN_SANITIZE")  # whose own report follows the line
+        for command in (("run", path, "--size", "n=5", "--out", before), ("run", path, "--size", "n=5", "--out", before, "--verify"),
+                        ("sweep", path, "--size", "5"), ("watch", path, "--size", "5", "--once"),
+                        ("tune", path, "--size", "5", "--no-sandbox")):
+            result = self.kiln(*command, status=-signal.SIGSEGV if plain else None)
+            self.assertEqual(result.stderr.splitlines()[0], f"kiln: a launch ended the process (SIGSEGV): {words}")
+            self.assertEqual(len(result.stderr.splitlines()) == 1, plain)
+        self.assertTrue((np.load(before) == self.matrix).all())
+        if plain:
+            self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".kiln")], [])
+            self.assertIn(f"Segmentation fault; {words}", self.kiln("tune", path, "--size", "5", status=1).stderr)
+        if os.cpu_count() > 1:  # in a thread of the library
+            self.toy(("out out f32[n]",), "float *out", "    if (gettid() == getpid())\n        pause();\n    __builtin_trap();\n",
+                     before="#define _GNU_SOURCE 1\n#include <unistd.h>\n")
+            self.assertRegex(self.kiln("run", path, "--size", "n=5000", "--out", before, status=None).stderr,
+                             r"^kiln: a launch ended the process \(SIGILL\): does ")
+        self.toy(("out out f32[n]", "n uint64 = n"), "float *out", "    out[0] = 1 / (int)(e - b - (e - b));\n    __builtin_trap();\n")
+        result = self.kiln("run", path, "--size", "n=5", "--out", before, status=None)
+        self.assertRegex(result.stderr, r"^kiln: a launch ended the process \(SIG(FPE|ILL)\): does ")
 
     def test_several_results(self):
         x, y = np.random.default_rng(5).standard_normal((2, 3, 701))

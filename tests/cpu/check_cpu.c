@@ -634,6 +634,23 @@ START_TEST(any_allocation_may_fail)
 }
 END_TEST
 
+/* A twin that reads more than is declared ends at once, and reads nothing by chance. */
+START_TEST(null_pointers_follow_the_arguments)
+{
+    uint64_t nulls = 0;
+    kiln__module *module =
+        build("__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b, unsigned long long e, "
+              "void *const *args);\n"
+              "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n{\n"
+              "    unsigned long long *out = *(unsigned long long *const *)args[0];\n"
+              "    (void)b, (void)e;\n    for (int i = 5; i < 13; i++)\n        *out += !args[i];\n}\n",
+              1);
+    ck_assert_int_eq(launch(module, 1, &nulls, NULL, NULL), KILN_OK);
+    ck_assert_uint_eq(nulls, 8);
+    backend->vtable->unload(module);
+}
+END_TEST
+
 Suite *kiln_test_cpu_cpu_suite(void)
 {
     Suite *suite = suite_create("cpu");
@@ -641,6 +658,7 @@ Suite *kiln_test_cpu_cpu_suite(void)
     kiln_test_temp_use(tests);
     tcase_add_checked_fixture(tests, open_all, close_all);
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, null_pointers_follow_the_arguments);
     tcase_add_test(tests, the_device_describes_itself);
     tcase_add_test(tests, memory_is_aligned_and_copied);
     tcase_add_test(tests, time_is_that_of_all_submissions);

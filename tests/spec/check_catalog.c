@@ -73,6 +73,44 @@ START_TEST(test_own__equal_again_is_nothing_and_other_is_refused)
 }
 END_TEST
 
+#define TWIN(body) "void kiln_cpu(T b, T e, void *const *args);\nvoid kiln_cpu(T b, T e, void *const *args)\n" body
+
+/* The declared arguments of twice are out, x and n. */
+START_TEST(test_own__a_twin_reads_no_argument_that_is_not_declared)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        { TWIN("{\n\n    f(args[0], args[3]);\n}\n"), "/there/twice.c:5: args[3] is argument 4, and the template "
+                                                      "declares 3 (out, x, n): add an arg line" },
+        { TWIN("{ { int i; } T n = *(T *)args [ 0x1Fu ]; }"), "/there/twice.c:3: args[31] is argument 32" },
+        { TWIN("{\n#define LONG \\\n  1\n/* two\nlines */ args[4]; }"), "/there/twice.c:7: args[4]" },
+        { "T kiln_cpu(T b, T e, void *const *p) /* { p[7] } */ { p[3]; }", "/there/twice.c:1: p[3] is argument 4" },
+    };
+    static const char *const good[] = {
+        TWIN("{ f(args[0], args[1], args[2]); }"),
+        TWIN("{ /* args[3] */ g(\"args[3] \\\" args[3]\", '\"'); } // args[3]\n"),
+        TWIN("{\n#if KILN_INPUTS > 1\n    f(args[3]);\n#endif\n}"),
+        TWIN("{ f(args[i], s.args[3], s->args[3], args[3 + 0], args3[3], args[3l5]); }\nT g(T *args) { return args[3]; "
+             "}"),
+        "static T args[5] = { args[4] }; void other(T *args) { args[4]; }",
+        TWIN("{ unclosed \"args[3]"),
+        "void kiln_cpu(T b, T e, void *const *args",
+        "void kiln_cpu(T b, T e, void *const *args) { /* unclosed args[3]",
+        "void kiln_cpu() { args[3]; }",
+        "kiln_cpu",
+        "",
+    };
+    for (int i = 0; i < COUNT(bad); i++)
+        refuse(twice, bad[i].text, bad[i].message);
+    for (int i = 0; i < COUNT(good); i++) {
+        char text[2048];
+        snprintf(text, sizeof(text), "//! template good_%d\n" LINES, i);
+        define(text, good[i]);
+    }
+}
+END_TEST
+
 START_TEST(test_own__references_are_checked)
 {
     char text[2048];
@@ -345,6 +383,7 @@ Suite *kiln_test_spec_catalog_suite(void)
     TCase *tcase = tcase_create("own");
     tcase_add_checked_fixture(tcase, open_catalog, close_catalog);
     tcase_add_test(tcase, test_own__equal_again_is_nothing_and_other_is_refused);
+    tcase_add_test(tcase, test_own__a_twin_reads_no_argument_that_is_not_declared);
     tcase_add_test(tcase, test_own__references_are_checked);
     tcase_add_loop_test(tcase, test_own__specs, 0, COUNT(specs));
     tcase_add_test(tcase, test_own__switching_templates_checks_what_is_set);

@@ -37,7 +37,7 @@ static inline kiln__unit kiln_test_cpu_unit(const char *source, uint64_t tile)
     kiln__unit unit = { .spec = (char *)"op=test target=cpu",
                         .source = (char *)source,
                         .source_length = strlen(source),
-                        .rule = { .block = { 1, 1, 1 }, .tile = tile } };
+                        .rule = { .block = { 1, 1, 1 }, .tile = tile, .arg_count = 5 } };
     kiln__target_parse("cpu", 3, &unit.target);
     return unit;
 }

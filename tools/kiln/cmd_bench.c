@@ -11,6 +11,7 @@
 #include "files/npy.h"
 #include "kernels/argvalues.h"
 #include "kernels/built.h"
+#include "kernels/crash.h"
 #include "kernels/trial.h"
 #include "plot/results.h"
 #include "text/csv.h"

@@ -10,6 +10,7 @@
 #include "files/output.h"
 #include "kernels/argvalues.h"
 #include "kernels/built.h"
+#include "kernels/crash.h"
 #include "kernels/trial.h"
 #include "text/format.h"
 #include "text/jsonout.h"
@@ -499,8 +500,11 @@ static int compute(run_job *job)
         status = each_result(job, open_result);
     for (size_t i = 0; i < job->count && !status; i++)
         status = load_array(job, &job->arrays[i]);
-    if (!status)
+    if (!status) {
+        crash_watch(crash_question(job->session->service, job->spec));
         status = launch(job);
+        crash_forget();
+    }
     return give_results(job, status);
 }
 

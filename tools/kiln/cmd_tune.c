@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/words.h"
 #include "commands.h"
+#include "kernels/crash.h"
 #include "text/format.h"
 #include "text/spectext.h"
 #include "text/table.h"
@@ -35,6 +36,7 @@ typedef struct tune_device {
 typedef struct tune_spec {
     const char *text; /* canonical */
     bool boxed;       /* tuned in a sandbox */
+    const char *question;
 } tune_spec;
 
 struct tune_crew;
@@ -161,7 +163,8 @@ static int add_spec(void *data, const kiln_spec *spec)
     }
     const char *text = need_copy(kiln_spec_text(spec));
     crew->specs = need_array(crew->specs, crew->spec_count + 1, sizeof(*crew->specs));
-    crew->specs[crew->spec_count++] = (tune_spec){ text, wants_sandbox(crew, text) };
+    crew->specs[crew->spec_count++] =
+        (tune_spec){ text, wants_sandbox(crew, text), crash_question(crew->session->service, spec) };
     return 0;
 }
 
@@ -253,7 +256,10 @@ static void *run_worker(void *data)
                                .texts = args->texts,
                                .budget = args->budget,
                                .hot = args->hot,
-                               .no_learn = args->no_learn };
+                               .no_learn = args->no_learn,
+                               .question = spec->question };
+        if (!spec->boxed)
+            crash_watch(spec->question);
         memset(self->view, 0, sizeof(*self->view));
         self->busy = true;
         pthread_mutex_unlock(&crew->lock);
@@ -514,6 +520,7 @@ static void tune_all(tune_crew *crew)
             exit(fail(STATUS_FAILED, "cannot start a thread"));
     }
     attend(crew);
+    crash_forget();
     pthread_mutex_unlock(&crew->lock);
     for (size_t i = 0; i < crew->device_count; i++) {
         pthread_join(threads[i], NULL);

@@ -607,6 +607,18 @@ static kiln_status compile_unit(kiln__compiler *base, const kiln__unit *unit, ki
     return status;
 }
 
+/* A worker does not know the arguments of a template: they are compared here, wherever it was compiled. */
+static kiln_status compile_and_compare(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
+                                       kiln_report *report)
+{
+    kiln_status status = compile_unit(base, unit, out, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_check_parameters(out, unit, report);
+    if (status != KILN_OK)
+        kiln__image_fini(out);
+    return status;
+}
+
 /* ---- The rest of a compiler */
 
 static void search(const kiln__compiler *base, kiln__text *out)
@@ -699,7 +711,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
                                                   .options = append_options,
                                                   .open = open_compiler,
                                                   .identify = identify,
-                                                  .compile = compile_unit,
+                                                  .compile = compile_and_compare,
                                                   .linker = find_linker,
                                                   .know = know,
                                                   .close = close_workers };

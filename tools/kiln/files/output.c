@@ -11,7 +11,7 @@
 
 #include "cli/common.h"
 
-/* The files that a signal or an early exit must remove; plain arrays, because a handler reads them. */
+/* The files that a signal, a fault or an early exit must remove; plain arrays, because a handler reads them. */
 enum { WATCHED = 16 };
 static char doomed[WATCHED][PATH_MAX];
 static volatile sig_atomic_t has_doomed[WATCHED];
@@ -34,7 +34,7 @@ static void on_signal(int signal_number)
 
 static void watch_temporary(struct output *out)
 {
-    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
     static bool at_exit;
     int slot = 0;
     while (slot < WATCHED && has_doomed[slot])

@@ -181,12 +181,14 @@ static int watch_child(pid_t child, const tune_view *view, uint32_t hang_s, bool
 }
 
 /* A result for a child that gave none: how it ended, and the variant that it was trying. */
-static json_t *explain_end(const tune_view *view, int status, bool hung, uint32_t hang_s)
+static json_t *explain_end(const tune_view *view, int status, bool hung, uint32_t hang_s, const char *question)
 {
     const char *suspect = atomic_load(&view->tries) % 2 == 1 ? view->variant : NULL;
-    const char *message = hung                  ? need_format("did not end within %u s", (unsigned)hang_s)
-                          : WIFSIGNALED(status) ? need_format("ended its process: %s", strsignal(WTERMSIG(status)))
-                                                : need_format("ended its process with status %d", WEXITSTATUS(status));
+    const char *ask = suspect && question ? need_format("; %s", question) : "";
+    const char *message = hung ? need_format("did not end within %u s", (unsigned)hang_s)
+                          : WIFSIGNALED(status)
+                              ? need_format("ended its process: %s%s", strsignal(WTERMSIG(status)), ask)
+                              : need_format("ended its process with status %d", WEXITSTATUS(status));
     return tune_failure(KILN_ECRASHED, message, NULL, suspect);
 }
 
@@ -208,7 +210,7 @@ static json_t *tune_once(tune_result *out, const sandbox *box, const tune_job *j
         if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_DONE && lseek(result_fd, 0, SEEK_SET) == 0)
             result = json_loadfd(result_fd, 0, NULL);
         if (!result || !tune_read(out, result))
-            result = explain_end(view, status, hung, box->hang_s);
+            result = explain_end(view, status, hung, box->hang_s, job->question);
     }
     tune_read(out, result);
     close(job_fd);

@@ -15,6 +15,7 @@ typedef struct tune_job {
     bool hot, no_learn;
     const kiln_skip *skip; /* variants that are out from the start */
     size_t skip_count;
+    const char *question; /* to ask where a launch ends its process (kernels/crash.h), or NULL */
 } tune_job;
 
 enum { TUNE_VARIANT_ROOM = 32768, TUNE_BUDGET_S = 30 };

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/crash.h"
 #include "text/format.h"
 #include "text/spectext.h"
 
@@ -118,9 +119,12 @@ kiln_status variants_sweep(kiln_tuning **out, struct session *session, const tex
     *out = NULL;
     for (size_t i = 0; i < texts->count && !status; i++)
         status = kiln_spec_parse(&specs[i], session->service, texts->items[i], &session->report);
-    if (!status)
+    if (!status) {
+        crash_watch(crash_question(session->service, specs[0]));
         status =
             kiln_sweep(out, session->service, (const kiln_spec *const *)specs, texts->count, options, &session->report);
+        crash_forget();
+    }
     for (size_t i = 0; i < texts->count; i++)
         kiln_spec_free(specs[i]);
     return status;

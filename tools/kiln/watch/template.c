@@ -5,6 +5,7 @@
 
 #include "files/whole.h"
 #include "kernels/built.h"
+#include "kernels/crash.h"
 #include "kernels/trial.h"
 #include "text/format.h"
 #include "text/spectext.h"
@@ -421,8 +422,10 @@ static int measure(version *now, watched *one, const kiln_spec *spec, kiln_kerne
     const kiln_work work = argvalues_work(&values, flat);
     if (problem)
         leave_untimed(one, "not run: no --size");
-    else
+    crash_watch(crash_question(now->session.service, spec));
+    if (!problem)
         result = try_kernel(now, one, kernel, &work);
+    crash_forget();
     if (result)
         return result;
     kiln_program *code = NULL;
