@@ -83,6 +83,7 @@ typedef struct kiln_param {
     /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number. */
     const char *shape[KILN_DIMS_MAX];
     int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 0: it names a type */
+    int in_place;      /* 1: an output that may be one of the inputs */
 } kiln_param;
 
 /* The arguments of a kernel. A template declares them. For a source's function they come from the driver or the PTX.
@@ -432,7 +433,11 @@ typedef struct kiln_template_info {
     int has_twin;                         /* 1: it runs on the cpu too */
     const kiln_field_info *const *fields; /* the template's parameters */
     size_t field_count;
-    const kiln_signature *signature; /* as kiln_spec_signature gives it for an open op */
+    const kiln_signature *signature; /* as kiln_spec_signature gives it for an op of max_inputs inputs */
+    const char *dtypes;              /* "f32, f64": those that it takes, the first where a spec names none */
+    const char *block[3];            /* formulas of the parameters: threads in each direction */
+    const char *shared;              /* of dynamic shared memory, in bytes; "": none */
+    const char *tile;                /* of the elements per block; "": none is declared */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 

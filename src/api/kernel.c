@@ -347,7 +347,7 @@ typedef struct description {
     kiln_field_info infos[KILN__PARAMS_MAX];
     const kiln_field_info *fields[KILN__PARAMS_MAX];
     kiln_signature *signature;
-    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
+    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds, dtypes;
 } description;
 
 static void write_rules(kiln__text *out, const kiln__require *rules, uint32_t count)
@@ -366,14 +366,25 @@ static void write_tunes(description *out, const kiln__template *template)
     }
 }
 
+static void write_dtypes(kiln__text *out, const kiln__template *template)
+{
+    for (int i = 0; i + 1 < KILN__DTYPE_SPECS_END; i++) {
+        kiln__dtype dtype = template->dtype_count == 0 ? (kiln__dtype)(i + 1) : template->dtypes[i];
+        if (template->dtype_count == 0 || (uint32_t)i < template->dtype_count)
+            kiln__text_printf(out, "%s%s", i > 0 ? ", " : "", kiln__dtype_name(dtype));
+    }
+}
+
 /* False: out of memory. */
 static bool describe_template(description *out, const kiln__template *template)
 {
     write_rules(&out->requirements, template->requires, template->require_count);
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
-    out->signature = kiln__signature_declared(&template->arguments, 0, kiln__template_dtype(template));
-    bool failed = out->requirements.failed || out->bounds.failed || out->signature == NULL;
+    write_dtypes(&out->dtypes, template);
+    out->signature =
+        kiln__signature_declared(&template->arguments, template->max_inputs, kiln__template_dtype(template));
+    bool failed = out->requirements.failed || out->bounds.failed || out->dtypes.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__declared_param *param = &template->params[i];
         out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
@@ -392,6 +403,7 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
 {
     description shown = { 0 };
     kiln_status status = describe_template(&shown, template) ? KILN_OK : KILN_ENOMEM;
+    char *const *block = template->arguments.block;
     kiln_template_info info = {
         .size = sizeof(info),
         .name = template->name,
@@ -407,12 +419,18 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .origin = template->origin != NULL ? template->origin : "",
         .reference = template->reference != NULL ? template->reference : "",
         .has_twin = template->cpu_text != NULL,
+        .dtypes = kiln__text_string(&shown.dtypes),
+        .shared = template->arguments.shared != NULL ? template->arguments.shared : "",
+        .tile = template->tile != NULL ? template->tile : "",
     };
+    for (int i = 0; i < 3; i++)
+        info.block[i] = block[i] != NULL ? block[i] : "1";
     *stop = status != KILN_OK || fn(data, &info) != 0;
     for (uint32_t i = 0; i < KILN__PARAMS_MAX; i++)
         kiln__text_fini(&shown.tunes[i]);
     kiln__text_fini(&shown.requirements);
     kiln__text_fini(&shown.bounds);
+    kiln__text_fini(&shown.dtypes);
     kiln__free(shown.signature);
     return status;
 }

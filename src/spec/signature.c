@@ -59,6 +59,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
         for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
             kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);
             param->follows_dtype = arg->type == KILN__DTYPE_UNSET;
+            param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
                 param->shape[d] = arg->formulas[d];
         }
@@ -79,6 +80,7 @@ kiln_signature *kiln__signature_planned(const kiln__plan *plan)
         const kiln__plan_arg *arg = &plan->args[i];
         kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
         param->follows_dtype = arg->follows_dtype;
+        param->in_place = arg->in_place;
         for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims); d++)
             param->shape[d] = kiln__plan_text(plan, arg->formulas[d]);
     }

@@ -168,6 +168,26 @@ class Templates(Own):
         self.assertEqual(self.kiln("templates", "--template", path, "--print", "transpose").stdout,
                          open(path, encoding="utf-8").read())
 
+    def test_lists_show_what_a_template_takes(self):
+        found = {row["name"]: row for row in self.kiln_json("templates", "--template", example("minmax"))["templates"]}
+        mine, usual = found["minmax"], found["elementwise"]
+        self.assertEqual(mine["dtypes"], ["f32", "f64", "f16", "bf16"])
+        self.assertEqual((mine["sizes"], mine["grid"], mine["block"], mine["shared"], mine["tile"]),
+                         (["rows", "cols"], ["rows", "1", "1"], ["block", "1", "1"], "2 * block * bytes", ""))
+        self.assertEqual(mine["args"][1:], [
+            {"name": "greatest", "role": "out", "type": "dtype", "shape": ["rows"], "value": None},
+            {"name": "x", "role": "in", "type": "dtype", "shape": ["rows", "cols"], "value": None},
+            {"name": "cols", "role": "number", "type": "uint64", "shape": [], "value": "cols"}])
+        self.assertEqual([(arg["name"], arg["role"]) for arg in usual["args"]],
+                         [("out", "out inplace"), ("x", "in"), ("y", "in"), ("z", "in"), ("n", "number")])
+        self.assertEqual((usual["tile"], usual["shared"]), ("block * elems", ""))
+        text = self.kiln("templates", "--template", example("length")).stdout.split("\nlength: ")[1]
+        for line in (r"dtypes  f16", r"sizes   n", r"tile    block \* elems", r"grid    \(n \+ tile - 1\) / tile", r"block   block",
+                     r"out +out +f32 +\[n\]", r"x +in +f16 +\[n\]", r"n +number +uint64 += n"):
+            self.assertRegex(text, f"(?m)^{line}$")
+        self.assertNotIn("shared", text)
+        self.assertIn("\nshared  2 * block * bytes\n", self.kiln("templates", "--template", example("minmax")).stdout)
+
     def test_warms_for_gpus(self):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")

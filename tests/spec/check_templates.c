@@ -464,6 +464,7 @@ START_TEST(test_templates__are_listed_with_where_they_come_from)
     ck_assert_ptr_nonnull(strstr(info.origin, "/docs/examples/templates/hardsigmoid256.cu"));
     ck_assert(info.min_inputs == 0 && info.max_inputs == 0 && info.has_twin == 1);
     ck_assert_str_eq(info.reference, "hardsigmoid");
+    ck_assert_uint_eq(info.size, sizeof(info));
 }
 END_TEST
 

@@ -22,8 +22,9 @@ typedef struct input_range {
 
 static const struct usage usage = {
     "kiln templates [--print NAME] [options]",
-    "Lists the kernel templates with their parameters, which are fields of a spec (block=256 elems=4), the\n"
-    "constraints on these, and the values that kiln tune and kiln sweep try.",
+    "Lists the kernel templates with their dtypes, sizes and arguments, the formulas of their grid, block and\n"
+    "shared memory, their parameters, which are fields of a spec (block=256 elems=4), the constraints on these,\n"
+    "and the values that kiln tune and kiln sweep try.",
     "  kiln templates --print elementwise > elementwise.cu",
 };
 
@@ -64,6 +65,103 @@ static void print_tunes(const kiln_template_info *info)
     }
 }
 
+/* ---- Arguments and the launch */
+
+/* The declared word for a role; a number has none. */
+static const char *role_word(const kiln_param *param)
+{
+    return param->role == KILN_ROLE_IN      ? "in"
+           : param->role == KILN_ROLE_OUT   ? (param->in_place ? "out inplace" : "out")
+           : param->role == KILN_ROLE_INOUT ? "inout"
+                                            : "number";
+}
+
+static const char *type_word(const kiln_param *param)
+{
+    return param->follows_dtype ? "dtype" : param->type;
+}
+
+/* "X, Y": without the directions at the end that have 1. */
+static const char *directions(const char *const formulas[3])
+{
+    char *text = need_copy("");
+    int count = 3;
+    while (count > 1 && strcmp(formulas[count - 1], "1") == 0)
+        count--;
+    for (int i = 0; i < count; i++)
+        text_append(&text, ", ", "%s", formulas[i]);
+    return text;
+}
+
+/* "[rows, cols]" of an array, "= n" of a number with a formula. */
+static const char *shape_text(const kiln_param *param)
+{
+    char *text = need_copy("");
+    if (param->role == KILN_ROLE_FORMULA)
+        return need_format("= %s", param->shape[0]);
+    if (param->dims == 0)
+        return "given at launch";
+    for (uint32_t i = 0; i < param->dims; i++)
+        text_append(&text, ", ", "%s", param->shape[i]);
+    return need_format("[%s]", text);
+}
+
+static void print_launch(const kiln_template_info *info)
+{
+    const kiln_signature *signature = info->signature;
+    char *sizes = need_copy("");
+    for (size_t i = 0; i < signature->size_count; i++)
+        text_append(&sizes, ", ", "%s", signature->sizes[i]);
+    printf("dtypes  %s\n", info->dtypes);
+    if (*sizes)
+        printf("sizes   %s\n", sizes);
+    if (*info->tile)
+        printf("tile    %s\n", info->tile);
+    printf("grid    %s\n", directions(signature->grid));
+    printf("block   %s\n", directions(info->block));
+    if (*info->shared)
+        printf("shared  %s\n", info->shared);
+    struct table *table = table_new("argument|role|type|shape or value");
+    for (size_t i = 0; i < signature->param_count; i++) {
+        const kiln_param *param = signature->params[i];
+        table_row(table, (const char *const[]){ param->name, role_word(param), type_word(param), shape_text(param) });
+    }
+    putchar('\n');
+    table_print(table, stdout);
+    putchar('\n');
+}
+
+static json_t *texts_json(const char *const *texts, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(list, json_text(texts[i]));
+    return list;
+}
+
+/* The value of a number that no formula gives is null, and so is that of an array. */
+static json_t *argument_json(const kiln_param *param)
+{
+    return json_new("name", json_text(param->name), "role", json_text(role_word(param)), "type",
+                    json_text(type_word(param)), "shape", texts_json(param->shape, param->dims), "value",
+                    json_text(param->role == KILN_ROLE_FORMULA ? param->shape[0] : NULL), NULL);
+}
+
+static void put_launch(json_t *object, const kiln_template_info *info)
+{
+    const kiln_signature *signature = info->signature;
+    json_t *dtypes = json_array(), *arguments = json_array();
+    for (const char *at = info->dtypes; *at; at += strspn(at, ", ")) {
+        json_add(dtypes, json_text(need_format("%.*s", (int)strcspn(at, ","), at)));
+        at += strcspn(at, ",");
+    }
+    for (size_t i = 0; i < signature->param_count; i++)
+        json_add(arguments, argument_json(signature->params[i]));
+    json_put(object, "dtypes", dtypes, "sizes", texts_json(signature->sizes, signature->size_count), "args", arguments,
+             "tile", json_text(info->tile), "grid", texts_json(signature->grid, 3), "block", texts_json(info->block, 3),
+             "shared", json_text(info->shared), NULL);
+}
+
 static void print_template(const kiln_template_info *info)
 {
     printf("%s: %s\n", info->name, info->doc);
@@ -74,9 +172,10 @@ static void print_template(const kiln_template_info *info)
                info->has_twin ? "; runs on the cpu too" : "");
     input_range inputs = inputs_of(info);
     if (inputs.least == inputs.most)
-        printf("%u input%s\n\n", inputs.least, inputs.least == 1 ? "" : "s");
+        printf("%u input%s\n", inputs.least, inputs.least == 1 ? "" : "s");
     else
-        printf("%u to %u inputs\n\n", inputs.least, inputs.most);
+        printf("%u to %u inputs\n", inputs.least, inputs.most);
+    print_launch(info);
     struct table *table = table_new("parameter|values|default|meaning");
     for (size_t i = 0; i < info->field_count; i++) {
         const kiln_field_info *param = info->fields[i];
@@ -106,11 +205,13 @@ static json_t *template_json(const kiln_template_info *info)
                                   json_text(param->default_value), "doc", json_text(param->doc), "tune",
                                   lines_json(param->tune), NULL));
     }
-    return json_new("name", json_text(info->name), "doc", json_text(info->doc), "origin", json_text(info->origin), "op",
-                    json_boolean(takes_op(info)), "reference", json_text(info->reference), "cpu",
-                    json_boolean(info->has_twin), "min_inputs", json_count(inputs.least), "max_inputs",
-                    json_count(inputs.most), "params", params, "requirements", lines_json(info->requirements), "bounds",
-                    lines_json(info->bounds), NULL);
+    json_t *object = json_new("name", json_text(info->name), "doc", json_text(info->doc), "origin",
+                              json_text(info->origin), "op", json_boolean(takes_op(info)), "reference",
+                              json_text(info->reference), "cpu", json_boolean(info->has_twin), "min_inputs",
+                              json_count(inputs.least), "max_inputs", json_count(inputs.most), "params", params,
+                              "requirements", lines_json(info->requirements), "bounds", lines_json(info->bounds), NULL);
+    put_launch(object, info);
+    return object;
 }
 
 static int visit_template(void *data, const kiln_template_info *info)
