@@ -125,11 +125,12 @@ class Tune(Arguments):
             self.assertIn(">fixed f32: speed by geometry<", file.read())
 
     def test_bad_input(self):
-        for command in ("tune", "sweep"):
+        for command in ("tune", "sweep", "bench"):
             self.assert_bad((command, self.transpose), "rows is not given", "--size rows=N --size cols=N")
             self.assert_bad((command, self.transpose, "--size", "rows=5"), "cols is not given")
             self.assert_bad((command, self.transpose, "--size", "2^20"), "rows is not given")
             self.assert_bad((command, self.transpose, *SIZES, "--size", "depth=3"), "depth=3")
+            self.assert_bad((command, self.transpose, *SIZES, "--size", "5"), "--size")
             self.assert_bad((command, self.transpose, *SIZES, "--size", "rows=3"), "--size rows is given twice")
             self.assert_bad((command, self.transpose, "--size", "rows=many", "--size", "cols=3"), "rows=many")
             self.assert_bad((command, self.transpose, *SIZES, "--arg", "alpha=1"), "--arg")
@@ -159,6 +160,38 @@ class Tune(Arguments):
         self.assert_bad((*args, "--size", "n=5", "--size", "m=5"), "--size m=5: the template declares no such size")
 
 
+class Bench(Arguments):
+    def test_named_sizes(self):
+        result = self.kiln_json("bench", self.transpose, "height=4,8", *SIZES, "--rounds", "3")
+        for row in result["results"]:  # they share arrays, and are timed in the same rounds
+            self.assertEqual((row["elements"], row["bytes"], row["group"]), (129 * 256, 2 * 4 * 129 * 256, 0))
+            self.assertEqual((row["sizes"], row["args"], row["against"]), ({"rows": 129, "cols": 256}, {}, "a second launch"))
+        self.assertEqual([row["bytes"] for row in result["ceilings"]], [2 * 4 * 129 * 256] * 2)
+        table = self.kiln("bench", self.transpose, *SIZES, "--rounds", "2", "--csv", self.path("t.csv")).stdout
+        self.assertRegex(table, r"rows=129 cols=256, 33024 elements, .* read and written")
+        self.assertRegex(table, r"(?m)^transpose +f32 +tile=32 height=8 .* same twice ")
+        with open(self.path("t.csv"), encoding="utf-8") as file:
+            self.assertIn(",transpose,f32,33024,264192,", file.read())
+        table = self.kiln("bench", self.transpose, *SIZES, "--rounds", "2", "--no-verify").stdout
+        self.assertRegex(table, r"(?m)^transpose .* skipped ")
+
+    def test_other_shapes_are_another_group(self):
+        rows = self.kiln_json("bench", "template=rowsum op=copy,mul(x,y)", self.transpose, *SIZES, "--rounds", "2")["results"]
+        self.assertEqual([row["group"] for row in rows], [0, 1, 2])
+
+    def test_numbers(self):
+        args = ("bench", self.axpy, "--size", "n=5000", "--rounds", "2")
+        row = self.kiln_json(*args, "--arg", "alpha=0.5")["results"][0]
+        self.assertEqual((row["sizes"], row["args"], row["bytes"]), ({"n": 5000}, {"alpha": "0.5"}, 3 * 4 * 5000))
+        self.assert_bad(args, "argument alpha", "--arg alpha=VALUE")
+
+    def test_a_template_without_an_op_has_a_row_for_each_size(self):
+        path = self.write("turn.cu", TWICE.replace("twice", "turn").replace("out f64[n]", "out dtype[n]"))
+        self.write("turn.c", TURN_TWIN)
+        table = self.kiln("bench", path, "--size", "1k,4k", "--rounds", "2").stdout
+        self.assertRegex(table, r"(?m)^2\^10 +turn .*\n2\^10 +\((memory copy|copy kernel)\).*\n2\^12 +turn ")
+
+
 class OneSize(Arguments):
     """Templates of one size, which is the extent of all arrays, but not such as Kiln's own."""
 
@@ -176,7 +209,9 @@ class OneSize(Arguments):
         self.assertEqual((result["bytes"], result["out"]), (5000 * 12, 0))
         row = self.kiln_json("watch", path, "--once", "--size", "n=5000")["rows"][0]
         self.assertEqual((row["verified"], row["other_arguments"]), ("same twice", False))
-        self.assert_bad(("bench", f"template={path} target=cpu", "--size", "5000"), "cannot be benchmarked", "read 1 to 3 arrays")
+        result = self.kiln_json("bench", path, "--size", "4k,5000", "--rounds", "2")["results"]
+        self.assertEqual([(row["elements"], row["bytes"], row["against"]) for row in result],
+                         [(n, n * 12, "a second launch") for n in (4096, 5000)])
 
     def test_two_outputs(self):
         import numpy as np
@@ -185,7 +220,7 @@ class OneSize(Arguments):
             "out[i] =", "(*(double *const *)args[1])[i] = out[i] ="))
         self.assert_bad(("run", f"template={path}", "--in", self.save("x.npy", np.ones(5, "f4")), "--out", self.path("y.npy")),
                         "writes 2 arrays")
-        self.assert_bad(("bench", f"template={path} target=cpu", "--size", "5000"), "cannot be benchmarked")
+        self.assertEqual(self.kiln_json("bench", path, "--size", "n=5000", "--rounds", "2")["results"][0]["bytes"], 5000 * 20)
         self.assertEqual(self.kiln_json("watch", path, "--once", "--size", "5000")["rows"][0]["verified"], "same twice")
 
     def test_elements_that_come_from_elsewhere(self):
@@ -201,8 +236,8 @@ class OneSize(Arguments):
         spec = "template=count op=differs(x,y) dtype=f32 target=cpu block=1024 elems=64"
         result = self.kiln_json("sweep", spec, "--size", "n=5000", "--rounds", "2")["results"][0]
         self.assertEqual((result["elements"], result["out"]), (5000, 0))
-        self.assert_bad(("bench", spec, "--size", "5000"), "template=count", "cannot be benchmarked")
-        self.assert_bad(("sweep", spec, "--size", "5000"), "template count", "n is not given: expected --size n=N")
+        for command in ("bench", "sweep"):
+            self.assert_bad((command, spec, "--size", "5000"), "template count", "n is not given: expected --size n=N")
 
 
 class Watch(Arguments):

@@ -1,5 +1,6 @@
-/* kiln bench: kernels measured against each other and against the speed of a plain copy. Kernels of one device, dtype,
- * number of inputs and size are a group: they share arrays and are timed in the same rounds, with two copies. */
+/* kiln bench: kernels measured against each other and against the speed of a plain copy. Kernels of one device that
+ * take the same arguments are a group: they share arrays and are timed in the same rounds, with two copies. Most
+ * kernels read one to three arrays of n elements and write another; the arrays of others are a workload. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,9 @@ enum { ROUNDS = 30, WARMUP = 3, GETS = 1000, MOST_INPUTS = 3, SIZES_MAX = 64 };
 static const uint64_t gpu_elements = UINT64_C(1) << 28, cpu_elements = UINT64_C(1) << 24;
 
 typedef struct bench_args {
-    text_list specs;
-    const char *size, *csv, *plot;
+    text_list specs, size;
+    arg_texts texts; /* the sizes by name among those of --size, and the numbers */
+    const char *csv, *plot;
     bool no_verify;
     uint32_t rounds;
     common_args common;
@@ -38,6 +40,11 @@ typedef struct bench_case {
     kiln_device_info device_info;
     const dtype *type;
     uint32_t inputs;
+    bool plain;         /* reads one to three arrays of n elements of the spec's dtype and writes another */
+    bool flat;          /* takes a number of elements */
+    arg_values *values; /* sizes and numbers as they are given */
+    const char *question;
+    const char *against; /* the results were compared with it; NULL: they were not */
     kiln_device *device;
     double first_get_ms; /* the first kiln_get of it, wherever it came from */
     double again_us;     /* a kiln_get of the loaded kernel */
@@ -78,25 +85,50 @@ typedef struct bench_set {
 } bench_set;
 
 static const struct usage usage = {
-    "kiln bench SPEC... [--size N|AxB|LIST] [--rounds N] [--no-verify] [--csv FILE] [--plot PICTURE] [options]",
+    "kiln bench SPEC... [--size N|AxB|LIST|NAME=N]... [--arg NAME=VALUE]... [--rounds N] [--no-verify]\n"
+    "                  [--csv FILE] [--plot PICTURE] [options]",
     "Measures kernels on random values made on the device, after checking every result against the cpu backend\n"
     "bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the device's own\n"
     "memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and ranges:\n"
     "block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216. LIST is several sizes: 1M,4M\n"
     "or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than 20 us are replayed from a graph, so that\n"
     "their time is not the host's time for launches. Ctrl-C between two sizes ends the command with the results\n"
-    "so far.",
+    "so far. A user-defined template whose arrays are not all of one size takes its sizes by name, and the numbers\n"
+    "that are given at launch; its results are compared with its cpu twin, or with a second launch.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
-    "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg",
+    "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg\n"
+    "  kiln bench transpose.cu height=4,8,16 --size rows=8192 --size cols=4096",
 };
 
 /* ---- The command line */
 
+/* Sizes by name are for argvalues_read, and one text without a name may be a list. */
+static void parse_size_options(bench_args *args, bench_set *set)
+{
+    for (size_t i = 0; i < args->size.count; i++) {
+        const char *text = args->size.items[i];
+        if (strchr(text, '=')) {
+            text_list_add(&args->texts.sizes, text);
+            continue;
+        }
+        if (set->size_count > 0)
+            options_refuse(&usage, "--size is given twice; expected a list, such as 1M,4M");
+        set->size_count = parse_sizes(set->sizes, COUNT_OF(set->sizes), text);
+        if (set->size_count == 0)
+            options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
+                           text);
+    }
+    if (set->size_count > 0 && args->texts.sizes.count > 0)
+        options_refuse(&usage, "--size with a name and --size without one exclude each other");
+}
+
 static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "size", 's', OPTION_TEXT, "N|AxB|LIST", "elements; default 2^28 on a GPU, 2^24 on the cpu", &args->size },
+        { "size", 's', OPTION_LIST, "N|NAME=N",
+          "elements, or a list; default 2^28 on a GPU, 2^24 on the cpu; or a size", &args->size },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "no-verify", 0, OPTION_FLAG, NULL, "do not check the results first", &args->no_verify },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
@@ -105,10 +137,7 @@ static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
     text_list words = { NULL, 0 };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
     words_specs(&args->specs, &usage, &words, 0);
-    set->size_count = args->size ? parse_sizes(set->sizes, COUNT_OF(set->sizes), args->size) : 0;
-    if (args->size && set->size_count == 0)
-        options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
-                       args->size);
+    parse_size_options(args, set);
     results_check(&usage, args->csv, args->plot, args->common.json);
     args->rounds = args->rounds ? args->rounds : ROUNDS;
 }
@@ -130,7 +159,15 @@ static kiln_status time_gets(bench_case *one, struct session *session, const kil
     return status;
 }
 
-/* Refuses kernels that take other arrays than are made here. */
+/* Reads the sizes and numbers of a kernel, before it is compiled. */
+static int read_values(bench_case *one, const bench_set *set, const kiln_spec *spec)
+{
+    one->values = need_alloc(sizeof(*one->values));
+    one->flat = spec_is_flat(spec);
+    const char *problem = argvalues_read(one->values, spec, &set->args->texts);
+    return problem ? options_wrong(&usage, "%s", problem) : STATUS_DONE;
+}
+
 static int settle_arrays(bench_case *one)
 {
     const char *name = spectext_field(one->info.spec, "dtype");
@@ -139,13 +176,9 @@ static int settle_arrays(bench_case *one)
     one->inputs = takes.in;
     if (!one->type)
         return fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
-    if (takes.flat && takes.one_type && strcmp(takes.type, name) == 0 && takes.out == 1 && takes.inout == 0 &&
-        takes.in > 0 && takes.in <= MOST_INPUTS)
-        return STATUS_DONE;
-    return fail(STATUS_USAGE,
-                "'%s' cannot be benchmarked: kiln bench takes kernels that read 1 to %d arrays of n elements and "
-                "write another, all of the spec's dtype; kiln sweep takes others",
-                one->info.spec, MOST_INPUTS);
+    one->plain = takes.flat && takes.one_type && strcmp(takes.type, name) == 0 && takes.out == 1 && takes.inout == 0 &&
+                 takes.in > 0 && takes.in <= MOST_INPUTS;
+    return STATUS_DONE;
 }
 
 static int add_case(void *data, const kiln_spec *spec)
@@ -154,6 +187,10 @@ static int add_case(void *data, const kiln_spec *spec)
     set->cases = need_array(set->cases, set->count + 1, sizeof(*set->cases));
     bench_case *one = &set->cases[set->count++];
     *one = (bench_case){ .kernel = NULL };
+    set->status = read_values(one, set, spec);
+    if (set->status)
+        return set->status;
+    one->question = crash_question(set->session->service, spec);
     kiln_status status = time_gets(one, set->session, spec);
     if (!status) {
         one->info = kernel_info(one->kernel);
@@ -168,7 +205,8 @@ static uint64_t usual_elements(const bench_case *one)
     return strcmp(one->info.device, "cpu") == 0 ? cpu_elements : gpu_elements;
 }
 
-/* Makes a case for each size of each kernel, by size. */
+/* Makes a case for each size of each kernel, by size. Of a kernel that takes its sizes by name, and so one of each, the
+ * arrays tell how many elements there are. */
 static void spread_sizes(bench_set *set)
 {
     size_t kernels = set->count, sizes = set->size_count ? set->size_count : 1;
@@ -176,7 +214,8 @@ static void spread_sizes(bench_set *set)
     bench_case *all = need_array(NULL, set->count, sizeof(*all));
     for (size_t i = 0; i < set->count; i++) {
         all[i] = set->cases[i % kernels];
-        all[i].elements = set->size_count ? set->sizes[i / kernels] : usual_elements(&all[i]);
+        uint64_t named = all[i].flat ? all[i].values->sizes[0] : 0;
+        all[i].elements = set->size_count ? set->sizes[i / kernels] : named ? named : usual_elements(&all[i]);
         all[i].bytes = all[i].elements * all[i].type->size * (all[i].inputs + 1);
         if (i >= kernels)
             kiln_kernel_retain(all[i].kernel);
@@ -184,17 +223,25 @@ static void spread_sizes(bench_set *set)
     set->cases = all;
 }
 
+/* Whether two cases can share their arrays. */
+static bool is_like(const bench_case *one, const bench_case *other)
+{
+    if (other->device != one->device || other->type != one->type || other->elements != one->elements ||
+        other->plain != one->plain || other->flat != one->flat)
+        return false;
+    return one->plain
+               ? other->inputs == one->inputs
+               : kernels_take_the_same(one->kernel, other->kernel, one->flat ? &one->elements : one->values->sizes);
+}
+
 static void form_groups(bench_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         bench_case *one = &set->cases[i];
         one->group = set->groups;
-        for (size_t k = 0; k < i && one->group == set->groups; k++) {
-            const bench_case *other = &set->cases[k];
-            if (other->device == one->device && other->type == one->type && other->inputs == one->inputs &&
-                other->elements == one->elements)
-                one->group = other->group;
-        }
+        for (size_t k = 0; k < i && one->group == set->groups; k++)
+            if (is_like(one, &set->cases[k]))
+                one->group = set->cases[k].group;
         set->groups += one->group == set->groups;
     }
     set->ceilings = need_alloc(set->groups * sizeof(*set->ceilings));
@@ -207,6 +254,8 @@ typedef struct bench_memory {
     void *arena, *extra;
     void *in[MOST_INPUTS];
     void *out;
+    kiln_workload *workload; /* instead of these arrays, where the kernels take others; NULL: they do not */
+    kiln_workload_info load;
     copy_job copy;
 } bench_memory;
 
@@ -270,12 +319,35 @@ static kiln_status fill_inputs(const bench_memory *memory, struct session *sessi
     return status ? status : kiln_sync(one->device, report);
 }
 
+/* Makes the arrays of other kernels, and half of their traffic again for each side of the copies. */
+static kiln_status make_workload(bench_memory *memory, struct session *session, const bench_case *one)
+{
+    kiln_report *report = &session->report;
+    kiln_work work = argvalues_work(one->values, one->flat);
+    work.elements = one->flat ? one->elements : 0;
+    memory->load.size = sizeof(memory->load);
+    kiln_status status = kiln_workload_make(&memory->workload, session->service, one->kernel, &work, report);
+    if (!status)
+        status = kiln_workload_get_info(memory->workload, &memory->load);
+    if (status)
+        return status;
+    const uint64_t bytes = memory->copy.bytes = copy_bytes(memory->load.bytes), slot = round_up(bytes);
+    status = kiln_alloc(&memory->extra, one->device, 2 * slot, report);
+    if (status)
+        return status;
+    memory->copy.from = memory->extra;
+    memory->copy.to = (char *)memory->extra + slot;
+    return kiln_fill(one->device, memory->extra, "f32", bytes / 4, 1, report);
+}
+
 static int make_memory(bench_memory *memory, struct session *session, const bench_case *one, bool *reused)
 {
     *memory = (bench_memory){
         .device = one->device,
         .copy = { .device = one->device, .bytes = copy_bytes(one->bytes), .report = &session->report }
     };
+    if (!one->plain)
+        return session_status(session, make_workload(memory, session, one), one->info.spec);
     int result = take_memory(memory, session, one, reused);
     return result ? result : session_status(session, fill_inputs(memory, session, one), NULL);
 }
@@ -292,32 +364,64 @@ typedef struct case_launch {
 static kiln_status submit_case(void *data, void *stream)
 {
     const case_launch *self = data;
+    const kiln_workload_info *load = &self->memory->load;
+    if (self->memory->workload)
+        return kiln_launch(self->one->kernel, NULL, load->sizes, load->size_count, load->args, load->arg_count, stream,
+                           self->report);
     return kiln_launch_n(self->one->kernel, self->one->elements, &self->memory->out, 1,
                          (const void *const *)self->memory->in, self->one->inputs, stream, self->report);
 }
 
-/* Launches a kernel once before it is timed, and compares every element unless the user does not want it. */
-static int prove_case(const bench_set *set, const bench_case *one, bench_memory *memory)
+/* The arrays of a plain kernel as arguments of a launch; returns how many. */
+static size_t plain_args(kiln_arg args[1 + MOST_INPUTS], const bench_case *one, const bench_memory *memory)
 {
-    struct session *session = set->session;
-    verified_launch verified;
-    kiln_arg args[1 + MOST_INPUTS];
     size_t count = 0;
     void *const *in = memory->in;
-    if (set->args->no_verify) {
-        case_launch launch = { one, memory, &session->report };
-        kiln_status status = submit_case(&launch, NULL);
-        status = status ? status : kiln_sync(one->device, &session->report);
-        return session_status(session, status, one->info.spec);
-    }
     for (size_t i = 0; i < one->info.signature->param_count; i++) {
         const kiln_param *param = one->info.signature->params[i];
         if (param->role != KILN_ROLE_FORMULA)
             args[count++] = KILN_ARRAY(param->role == KILN_ROLE_IN ? *in++ : memory->out, one->elements * param->bytes);
     }
-    int result = verify_launch(&verified, session, one->kernel, &one->elements, 1, args, count);
+    return count;
+}
+
+/* Compares every element. */
+static int verify_case(bench_case *one, struct session *session, bench_memory *memory)
+{
+    verified_launch verified;
+    kiln_arg args[1 + MOST_INPUTS];
+    const kiln_workload_info *load = &memory->load;
+    int result =
+        memory->workload
+            ? verify_launch(&verified, session, one->kernel, load->sizes, load->size_count, load->args, load->arg_count)
+            : verify_launch(&verified, session, one->kernel, &one->elements, 1, args, plain_args(args, one, memory));
     if (verified.differs)
         note("'%s' is wrong and was not timed", one->info.spec);
+    one->against = verified.found.against;
+    if (!result && memory->workload)
+        result = session_status(session, kiln_workload_reset(memory->workload, &session->report), one->info.spec);
+    return result;
+}
+
+/* Launches a kernel once before it is timed, and compares its results unless the user does not want it. */
+static int prove_case(const bench_set *set, bench_case *one, bench_memory *memory)
+{
+    struct session *session = set->session;
+    if (memory->workload) {
+        one->elements = memory->load.elements;
+        one->bytes = memory->load.bytes;
+    }
+    crash_watch(one->question);
+    int result = STATUS_DONE;
+    if (set->args->no_verify) {
+        case_launch launch = { one, memory, &session->report };
+        kiln_status status = submit_case(&launch, NULL);
+        status = status ? status : kiln_sync(one->device, &session->report);
+        result = session_status(session, status, one->info.spec);
+    } else {
+        result = verify_case(one, session, memory);
+    }
+    crash_forget();
     return result;
 }
 
@@ -395,6 +499,7 @@ static int run_group(bench_set *set, size_t group)
         result = session_status(session, status ? status : measure_group(set, group, &memory), NULL);
     }
     kiln_kernel_release(memory.copy.kernel);
+    kiln_workload_free(memory.workload);
     kiln_free(first->device, memory.arena);
     kiln_free(first->device, memory.extra);
     return result;
@@ -439,6 +544,23 @@ static json_t *timing_json(json_t *object, const kiln_timing *timing, uint64_t e
     return object;
 }
 
+/* The sizes and numbers of a kernel that takes them by name. A double of JSON does not hold every number. */
+static void put_values(json_t *object, const bench_case *one, const text_list *texts)
+{
+    const kiln_signature *signature = one->info.signature;
+    json_t *sizes = json_object(), *numbers = json_object();
+    if (one->flat)
+        return;
+    for (size_t i = 0; i < signature->size_count; i++)
+        json_put(sizes, signature->sizes[i], json_count(one->values->sizes[i]), NULL);
+    for (size_t i = 0; i < signature->param_count; i++) {
+        const char *name = signature->params[i]->name;
+        if (signature->params[i]->role == KILN_ROLE_SCALAR)
+            json_put(numbers, name, json_text(argvalues_find(texts, name, NULL)), NULL);
+    }
+    json_put(object, "sizes", sizes, "args", numbers, NULL);
+}
+
 static void print_json(const bench_set *set)
 {
     json_t *results = json_array(), *ceilings = json_array();
@@ -446,9 +568,11 @@ static void print_json(const bench_set *set)
         const bench_case *one = &set->cases[i];
         json_t *object = json_new("device", json_text(one->info.device), "spec", json_text(one->info.spec), NULL);
         timing_json(object, &one->timing, one->elements, one->bytes, one->ratio, one->group);
-        json_put(object, "verified", set->args->no_verify ? json_null() : json_true(), "source",
-                 json_text(one->info.origin_name), "compile_ms", json_number(one->info.compile_ms), "first_get_ms",
-                 json_number(one->first_get_ms), "get_us", json_number(one->again_us), NULL);
+        put_values(object, one, &set->args->texts.numbers);
+        json_put(object, "verified", set->args->no_verify ? json_null() : json_true(), "against",
+                 json_text(one->against), "source", json_text(one->info.origin_name), "compile_ms",
+                 json_number(one->info.compile_ms), "first_get_ms", json_number(one->first_get_ms), "get_us",
+                 json_number(one->again_us), NULL);
         json_add(results, object);
     }
     for (size_t i = 0; i < set->groups; i++)
@@ -466,9 +590,19 @@ static const char *rate_text(const kiln_timing *timing, uint64_t bytes)
     return need_format("%.1f", gigabytes_per_second(bytes, timing->median_ms));
 }
 
-static const char *verified_text(const bench_set *set)
+/* Two launches that agree tell less than one that agrees with the cpu. */
+static const char *verified_text(const bench_case *one)
 {
-    return set->args->no_verify ? "skipped" : "yes";
+    return !one->against ? "skipped" : strcmp(one->against, "a second launch") == 0 ? "same twice" : "yes";
+}
+
+/* "rows=64 cols=32, " of a kernel that takes sizes by name. */
+static const char *sizes_text(const bench_case *one)
+{
+    char *text = need_copy("");
+    for (size_t i = 0; i < one->info.signature->size_count && !one->flat; i++)
+        text_append(&text, " ", "%s=%" PRIu64, one->info.signature->sizes[i], one->values->sizes[i]);
+    return *text ? need_format("%s, ", text) : "";
 }
 
 static void print_group(const bench_set *set, size_t group)
@@ -477,19 +611,19 @@ static void print_group(const bench_set *set, size_t group)
     const bench_case *example = ceiling->example;
     if (group)
         putchar('\n');
-    print_line("%s (%s): %" PRIu64 " elements, %s read and written, %u rounds", example->info.device,
-               example->device_info.model, example->elements, format_bytes(example->bytes), set->args->rounds);
+    print_line("%s (%s): %s%" PRIu64 " elements, %s read and written, %u rounds", example->info.device,
+               example->device_info.model, sizes_text(example), example->elements, format_bytes(example->bytes),
+               set->args->rounds);
     struct table *table = table_new("op|dtype|geometry|>ms|>min|>max|>GB/s|>ratio|verified|kernel|>first get|>get");
     for (size_t i = 0; i < set->count; i++) {
         const bench_case *one = &set->cases[i];
         if (one->group == group)
-            table_row(table,
-                      (const char *const[]){ spectext_field(one->info.spec, "op"), one->type->name,
-                                             spectext_geometry(one->info.spec), format_ms_plain(one->timing.median_ms),
-                                             format_ms_plain(one->timing.min_ms), format_ms_plain(one->timing.max_ms),
-                                             rate_text(&one->timing, one->bytes), need_format("%.4f", one->ratio),
-                                             verified_text(set), one->info.origin_name, format_ms(one->first_get_ms),
-                                             format_ms(one->again_us * 1e-3) });
+            table_row(table, (const char *const[]){
+                                 spectext_op(one->info.spec), one->type->name, spectext_geometry(one->info.spec),
+                                 format_ms_plain(one->timing.median_ms), format_ms_plain(one->timing.min_ms),
+                                 format_ms_plain(one->timing.max_ms), rate_text(&one->timing, one->bytes),
+                                 need_format("%.4f", one->ratio), verified_text(one), one->info.origin_name,
+                                 format_ms(one->first_get_ms), format_ms(one->again_us * 1e-3) });
     }
     for (size_t k = 0; k < 2; k++) {
         const kiln_timing *timing = &ceiling->copies[k].timing;
@@ -513,12 +647,12 @@ static void print_sizes(const bench_set *set)
         const char *size = format_power(example->elements);
         for (size_t i = 0; i < set->count; i++) {
             const bench_case *one = &set->cases[i];
-            const char *op = spectext_field(one->info.spec, "op");
-            if (one->group == group && op)
-                table_row(table, (const char *const[]){ size, op, one->type->name, spectext_geometry(one->info.spec),
+            if (one->group == group)
+                table_row(table, (const char *const[]){ size, spectext_op(one->info.spec), one->type->name,
+                                                        spectext_geometry(one->info.spec),
                                                         format_ms_plain(one->timing.median_ms),
                                                         rate_text(&one->timing, one->bytes),
-                                                        need_format("%.4f", one->ratio), verified_text(set) });
+                                                        need_format("%.4f", one->ratio), verified_text(one) });
         }
         table_row(table, (const char *const[]){ size, need_format("(%s)", copy_names[ceiling->best]),
                                                 example->type->name, "", format_ms_plain(best->median_ms),
@@ -544,7 +678,7 @@ static void write_csv(FILE *stream, const void *data)
         csv_text(&csv, one->info.device);
         csv_text(&csv, one->device_info.model);
         csv_text(&csv, spectext_field(one->info.spec, "target"));
-        csv_text(&csv, spectext_field(one->info.spec, "op"));
+        csv_text(&csv, spectext_op(one->info.spec));
         csv_text(&csv, one->type->name);
         csv_count(&csv, one->elements);
         csv_count(&csv, one->bytes);

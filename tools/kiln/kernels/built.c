@@ -1,6 +1,8 @@
 /* Builds programs, and looks into them. */
 #include "kernels/built.h"
 
+#include <string.h>
+
 static kiln_request make_request(const kiln_spec *spec, const kiln_source *source, kiln_switch strict)
 {
     kiln_request request = KILN_INIT(kiln_request);
@@ -84,4 +86,43 @@ const void *built_section(size_t *length, const kiln_program *program, const cha
     const void *data = NULL;
     *length = 0;
     return kiln_program_section(&data, length, program, name) == KILN_OK ? data : NULL;
+}
+
+/* The next argument that no formula gives, NULL at the end. *at is the index behind it. */
+static const kiln_param *next_argument(const kiln_signature *signature, uint32_t *at)
+{
+    while (*at < signature->param_count) {
+        const kiln_param *param = signature->params[(*at)++];
+        if (param->role != KILN_ROLE_FORMULA)
+            return param;
+    }
+    return NULL;
+}
+
+static bool same_shape(const kiln_signature *a, uint32_t i, const kiln_signature *b, uint32_t k, const uint64_t *sizes)
+{
+    uint64_t mine[KILN_DIMS_MAX], theirs[KILN_DIMS_MAX];
+    return kiln_signature_shape(mine, a, i, sizes, a->size_count, NULL) == KILN_OK &&
+           kiln_signature_shape(theirs, b, k, sizes, b->size_count, NULL) == KILN_OK &&
+           memcmp(mine, theirs, sizeof(mine)) == 0;
+}
+
+bool kernels_take_the_same(const kiln_kernel *a, const kiln_kernel *b, const uint64_t *sizes)
+{
+    kiln_kernel_info mine = kernel_info(a), theirs = kernel_info(b);
+    const kiln_signature *here = mine.signature, *there = theirs.signature;
+    uint32_t i = 0, k = 0;
+    if (strcmp(mine.device, theirs.device) != 0 || here->size_count != there->size_count)
+        return false;
+    for (size_t s = 0; s < here->size_count && here->size_count > 1; s++)
+        if (strcmp(here->sizes[s], there->sizes[s]) != 0)
+            return false;
+    for (;;) {
+        const kiln_param *one = next_argument(here, &i), *other = next_argument(there, &k);
+        if (!one || !other)
+            return one == other;
+        if (one->role != other->role || strcmp(one->type, other->type) != 0 || one->dims != other->dims ||
+            (one->dims > 0 && !same_shape(here, i - 1, there, k - 1, sizes)))
+            return false;
+    }
 }

@@ -33,6 +33,10 @@ int built_end(const built_tally *sum);
 kiln_program_info built_info(const kiln_program *program);
 kiln_kernel_info kernel_info(const kiln_kernel *kernel);
 
+/* Whether kernels take arguments of the same roles, types and shapes at these sizes, on one device. A single size may
+ * have two names. */
+bool kernels_take_the_same(const kiln_kernel *a, const kiln_kernel *b, const uint64_t *sizes);
+
 /* A section of a program; NULL, and a length of 0, where it has none. */
 const void *built_section(size_t *length, const kiln_program *program, const char *name);
 

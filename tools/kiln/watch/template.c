@@ -246,48 +246,6 @@ static int fail_compile(version *now, kiln_status status, const kiln_spec *spec,
     return fail_report(status, &mapped, asked);
 }
 
-/* ---- Whether the kernel before may be run on the arrays of this one */
-
-/* The next argument that no formula gives, NULL at the end. *at is the index behind it. */
-static const kiln_param *next_argument(const kiln_signature *signature, uint32_t *at)
-{
-    while (*at < signature->param_count) {
-        const kiln_param *param = signature->params[(*at)++];
-        if (param->role != KILN_ROLE_FORMULA)
-            return param;
-    }
-    return NULL;
-}
-
-static bool same_shape(const kiln_signature *a, uint32_t i, const kiln_signature *b, uint32_t k, const uint64_t *sizes)
-{
-    uint64_t mine[KILN_DIMS_MAX], theirs[KILN_DIMS_MAX];
-    return kiln_signature_shape(mine, a, i, sizes, a->size_count, NULL) == KILN_OK &&
-           kiln_signature_shape(theirs, b, k, sizes, b->size_count, NULL) == KILN_OK &&
-           memcmp(mine, theirs, sizeof(mine)) == 0;
-}
-
-/* Whether kernels take the same arguments at these sizes. A single size may have changed its name. */
-static bool same_arguments(const kiln_kernel *a, const kiln_kernel *b, const uint64_t *sizes)
-{
-    kiln_kernel_info mine = kernel_info(a), theirs = kernel_info(b);
-    const kiln_signature *here = mine.signature, *there = theirs.signature;
-    uint32_t i = 0, k = 0;
-    if (strcmp(mine.device, theirs.device) != 0 || here->size_count != there->size_count)
-        return false;
-    for (size_t s = 0; s < here->size_count && here->size_count > 1; s++)
-        if (strcmp(here->sizes[s], there->sizes[s]) != 0)
-            return false;
-    for (;;) {
-        const kiln_param *one = next_argument(here, &i), *other = next_argument(there, &k);
-        if (!one || !other)
-            return one == other;
-        if (one->role != other->role || strcmp(one->type, other->type) != 0 || one->dims != other->dims ||
-            (one->dims > 0 && !same_shape(here, i - 1, there, k - 1, sizes)))
-            return false;
-    }
-}
-
 /* ---- One kernel */
 
 /* Memory for copies of half the traffic, so that they make as much. */
@@ -316,7 +274,7 @@ static kiln_status time_kernel(watched *one, kiln_kernel *kernel, copy_job *copy
                                               [COPY] = { submit_copy, copy },
                                               [COPY_KERNEL] = { submit_copy_kernel, copy },
                                               [OLD] = { submit_launch, &before } };
-    bool old = one->good && same_arguments(one->good, kernel, load->sizes);
+    bool old = one->good && kernels_take_the_same(one->good, kernel, load->sizes);
     size_t count = old ? CONTENDERS : CONTENDERS - 1;
     const kiln_measure_options options = {
         .size = sizeof(options), .warmup = WARMUP, .rounds = ROUNDS, .replay = 1, .samples = samples
