@@ -349,6 +349,38 @@ static kiln_status take_object(const cc *self, const char *path, kiln__image *ou
                       self->program, reason);
 }
 
+/* Whether a checked object exports the function of kernels. */
+static bool exports_entry(const void *bytes)
+{
+    static const char name[] = "kiln_cpu";
+    const Elf64_Ehdr header = kiln__elf_header(bytes);
+    for (unsigned i = 0; i < header.e_shnum; i++) {
+        const Elf64_Shdr table = kiln__elf_section(bytes, i);
+        if (table.sh_type != SHT_DYNSYM || table.sh_link >= header.e_shnum)
+            continue;
+        const Elf64_Shdr names = kiln__elf_section(bytes, table.sh_link);
+        for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol;
+            memcpy(&symbol, (const char *)bytes + table.sh_offset + at, sizeof(symbol));
+            if (symbol.st_shndx != SHN_UNDEF && kiln__elf_within(symbol.st_name, sizeof(name), names.sh_size) &&
+                memcmp((const char *)bytes + names.sh_offset + symbol.st_name, name, sizeof(name)) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A user's twin may lack it. A load would find that too, but without the file, and with a useless entry in the
+ * stores. */
+static kiln_status check_twin(const kiln__unit *unit, const kiln__image *image, kiln_report *report)
+{
+    if (unit->name == NULL || exports_entry(image->binary))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                      "the twin exports no function kiln_cpu: define it, and begin its declaration with "
+                      "__attribute__((visibility(\"default\")))");
+}
+
 static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     cc *self = (cc *)compiler;
@@ -381,6 +413,8 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
         status = run_compiler(self, unit, path, headers, &log, report);
     if (status == KILN_OK)
         status = take_object(self, path, out, report);
+    if (status == KILN_OK)
+        status = check_twin(unit, out, report);
     kiln__file_remove_directory(directory);
     if (status == KILN_OK && log.length > 0)
         out->log = kiln__text_take(&log);

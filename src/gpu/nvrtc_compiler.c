@@ -654,14 +654,6 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
     return kiln__unit_is_template(unit) ? KILN_OK : check_functions(image, unit, report);
 }
 
-/* "FILE: " of a user's template, "" for one of Kiln's. */
-static void append_place(kiln__text *out, const kiln__unit *unit)
-{
-    const char *file = unit->shown != NULL ? unit->shown : unit->name;
-    if (file != NULL)
-        kiln__text_printf(out, "%s: ", file);
-}
-
 static void append_count(kiln__text *out, const kiln__plan *plan, const char *entry, const size_t *sizes, int count)
 {
     kiln__text_printf(out, "the kernel %s takes %d parameter%s, and the template declares %u (", entry, count,
@@ -702,16 +694,12 @@ static void compare_parameters(kiln__text *out, const kiln__image *image, const 
 
 kiln_status kiln__nvrtc_check_parameters(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
-    kiln__text place = { 0 }, difference = { 0 };
+    kiln__text difference = { 0 };
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; unit->plan != NULL && i < unit->rule.entry_count && difference.length == 0; i++)
         compare_parameters(&difference, image, unit->plan, unit->rule.entries[i].name);
-    if (difference.length > 0) {
-        append_place(&place, unit);
-        status = kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "%s%s", kiln__text_string(&place),
-                            kiln__text_string(&difference));
-    }
-    kiln__text_fini(&place);
+    if (difference.length > 0)
+        status = kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "%s", kiln__text_string(&difference));
     kiln__text_fini(&difference);
     return status;
 }

@@ -446,13 +446,18 @@ static kiln_status seek(kiln__builder *builder, const kiln__unit *unit, kiln__ti
 
 /* ---- Compiling */
 
-/* The user's words for files, in place of those that the compiler was given. */
+/* The user's words for files, in place of those that the compiler was given. Some faults of a template have no place:
+ * a missing entry point, an unfinished text. Its file is then in front. */
 static void show_failure(const kiln__unit *unit, kiln_report *report)
 {
     char *message = report != NULL ? kiln__source_show_log(unit, report->message) : NULL;
     char *log = report != NULL && report->log != NULL ? kiln__source_show_log(unit, report->log) : NULL;
+    const char *file = unit->shown != NULL ? unit->shown : unit->name;
+    bool placeless = message != NULL && report->status == KILN_ECOMPILE && kiln__unit_is_template(unit) &&
+                     strchr(message, '/') == NULL;
     if (message != NULL)
-        kiln__fail(report, report->status, report->stage, report->native, "%s", message);
+        kiln__fail(report, report->status, report->stage, report->native, "%s%s%s", placeless ? file : "",
+                   placeless ? ": " : "", message);
     if (log != NULL)
         kiln__report_set_log(report, log);
     kiln__free(message);

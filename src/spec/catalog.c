@@ -102,13 +102,41 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
+/* The line of a declaration that a template has once. */
+static unsigned line_of(const char *text, const char *keyword)
+{
+    unsigned line = 1;
+    for (; text != NULL && *text != '\0'; line++) {
+        kiln__word rest = { text, strcspn(text, "\n") };
+        bool declares = strncmp(text, "//!", 3) == 0;
+        rest = kiln__word_trim((kiln__word){ rest.text + (declares ? 3 : 0), rest.length - (declares ? 3 : 0) });
+        if (declares && kiln__word_is(kiln__word_next(&rest), keyword))
+            return line;
+        text = strchr(text, '\n');
+        text += text != NULL;
+    }
+    return 0;
+}
+
+/* An op is read later than the declarations, which know none. */
 static kiln_status check_reference(const kiln__catalog *catalog, const kiln__template *template, kiln_report *report)
 {
     kiln__fields spec, reference;
     kiln__expr room;
+    kiln_report why = KILN_INIT(kiln_report);
+    const char *origin = template->origin;
     kiln__spec_init(&spec, catalog);
     spec.template = template;
-    return template->reference != NULL ? kiln__spec_reference(&reference, &room, &spec, report) : KILN_OK;
+    kiln_status status = template->reference != NULL ? kiln__spec_reference(&reference, &room, &spec, &why) : KILN_OK;
+    unsigned line = line_of(template->text, "reference");
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (status != KILN_OK && strchr(origin, '/') != NULL)
+        return kiln__fail(report, status, KILN__STAGE_SPEC, 0, "%s:%u: reference: %s", origin, line, why.message);
+    if (status != KILN_OK)
+        return kiln__fail(report, status, KILN__STAGE_SPEC, 0, "template %s, line %u: reference: %s", template->name,
+                          line, why.message);
+    return KILN_OK;
 }
 
 /* KILN_OK where the known template of that name is the same. */

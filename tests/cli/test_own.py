@@ -252,6 +252,31 @@ class Templates(Own):
             self.assertRegex(self.kiln("warm", f"template={path}", "--target", "sm_90", status=1).stderr,
                              re.escape(folder) + r"/toy\.cu\(9\): error: .*VALUE")
 
+    def test_errors_without_a_line_of_a_compiler_name_the_file_too(self):
+        path = self.toy("#define VALUE 1\n", "//! reference nothing(x)\n", "#define VALUE 1\n")
+        real = os.path.realpath(path)
+        for command in (("show", path, "target=sm_90"), ("templates", "--template", path), ("warm", path), ("tune", path),
+                        ("run", path, "--size", "n=5", "--out", self.output), ("watch", path, "--once")):
+            self.assertIn(f"kiln: {real}:8: reference: unknown op 'nothing'", self.kiln(*command, status=2).stderr)
+        path = self.toy("#define VALUE 1\n", "", "#define VALUE 1\n")
+        with open(self.path("toy.c"), encoding="utf-8") as file:
+            twin = file.read()
+        words = f"{real[:-1]}: the twin exports no function kiln_cpu: define it"
+        for text in (twin.replace("__attribute__((visibility(\"default\")))", ""), twin.replace("kiln_cpu", "kiln_gpu"), ""):
+            self.write("toy.c", text)
+            for command in (("warm", path, "--target", "cpu"), ("tune", path, "--size", "5"), ("watch", path, "--once"),
+                            ("run", path, "--size", "n=5", "--out", self.output)):
+                self.assertIn(words, self.kiln(*command, status=1).stderr)
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for wrong, words in ((text.replace("void toy", "void toi"), f"{real}: the cubin for sm_90 has no entry point 'toy'"),
+                             (text.rstrip().rstrip("}"), f"{real}: compiling for sm_90 failed: At end of source: error: ")):
+            self.write("toy.cu", wrong)
+            for command in (("warm", path, "--target", "sm_90"), ("show", path, "target=sm_90", "--ptx")):
+                self.assertIn(words, self.kiln(*command, status=1).stderr)
+
     def test_headers_lie_beside_the_file(self):
         path = self.toy("#include \"value.h\"\n", twin="#include \"value.h\"")
         elsewhere, run = self.path("elsewhere"), ("run", f"template={path}", "--size", "n=5", "--out", self.output)

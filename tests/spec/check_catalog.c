@@ -116,7 +116,7 @@ START_TEST(test_own__references_are_checked)
     char text[2048];
     const char *place = strstr(twice, "add(x,x)");
     static const char *const references[][2] = {
-        { "hardsigmod", "unknown op 'hardsigmod'" },
+        { "hardsigmod", "template twice, line 4: reference: unknown op 'hardsigmod'" },
         { "add(x,y)", "template twice reads 1 arrays, and its reference add(x,y) reads 2" }
     };
     for (int i = 0; i < COUNT(references); i++) {
