@@ -1,7 +1,7 @@
 #ifndef PROJECT_MATH_H
 #define PROJECT_MATH_H
-#include_next <math.h>
 #include "limits.h"
+#include_next <math.h>
 
 static inline float project_angle(float x, float y)
 {
