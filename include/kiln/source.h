@@ -53,8 +53,9 @@ typedef struct kiln_source {
     const char *const *functions;
     size_t function_count;
 
-    /* The directory of the file that the text is from: #include "x.h" looks there first, and <x.h> does not. Headers find
-     * headers beside themselves. NULL: none. Must be NULL with KILN_ISOLATE_NEVER, unless no #include has quotes. */
+    /* The directory of the file that the text is from: #include "x.h" looks there first, and <x.h> does not. Headers
+     * find headers beside themselves. NULL: none. Must be NULL with KILN_ISOLATE_NEVER, unless no #include has
+     * quotes. */
     const char *directory;
     const kiln_header *headers;
     size_t header_count;

@@ -44,8 +44,9 @@ bool kiln__sandbox_visit(kiln__sandbox_visitor *fn, void *data);
 /* Whether the calls ask. */
 bool kiln__sandbox_is_entered(void);
 
-/* A descriptor (O_PATH, or of a file in memory) of what `path` leads to from `dir`, links followed unless `flags` is O_NOFOLLOW, if that is
- * allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it. Any thread. */
+/* A descriptor (O_PATH, or of a file in memory) of what `path` leads to from `dir`, links followed unless `flags` is
+ * O_NOFOLLOW, if that is allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it.
+ * Any thread. */
 int kiln__sandbox_reach(int dir, const char *path, int flags);
 
 /* Notes that a path which was reached could not be read after all: its contents are unknown. */

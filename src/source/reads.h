@@ -20,7 +20,7 @@
 /* Absolute directory that all places seem to lie in while a source is compiled: "/kiln/0/math.h". */
 #define KILN__READS_ROOT "/kiln"
 
-/* The place of Kiln's standard headers. A worker has them in memory, and the key has them all, so no list names them. */
+/* The place of Kiln's standard headers. A worker has them in memory and the key has them all: no list names them. */
 #define KILN__READS_STANDARD "std"
 
 enum {

@@ -33,8 +33,9 @@ struct watcher;
 
 /* Watches files, which need not exist in their directories, and trees: all files below a directory but hidden ones
  * and those that editors keep beside edited ones, in at most 4096 directories each. In the trees of `beside` only files
- * with names of headers count. Borrows the lists until watcher_close. They may change between two waits. From then on no change is missed. The first SIGINT and the first SIGTERM only end waits; a second
- * one ends the command at once. Returns NULL after a message. */
+ * with names of headers count. Borrows the lists until watcher_close; they may change between two waits. No change is
+ * missed once this returns. The first SIGINT and the first SIGTERM only end waits; a second one ends the command at
+ * once. Returns NULL after a message. */
 struct watcher *watcher_open(const text_list *files, const text_list *trees, const text_list *beside);
 
 /* Waits for a change, and until 50 ms have passed without another, but 1 s at most. Returns false once the command
