@@ -419,6 +419,18 @@ typedef struct kiln_field_info {
                          counts; "": the template declares none */
 } kiln_field_info;
 
+/* How far results may be apart and still agree:
+ *
+ *     |got - want| <= ulp * (the unit in the last place of want, in the array's dtype) + relative * |want| + absolute
+ *
+ * calculated in double. Bounds are finite and 0 or more. Two NaN agree, +0 and -0 agree, and an infinity agrees with
+ * itself alone. If all bounds are 0, elements agree if their bits are equal or both are NaN. Arrays of whole numbers
+ * always compare exactly. KILN_INIT sets all bounds to 0. */
+typedef struct kiln_tolerance {
+    size_t size;
+    double ulp, relative, absolute;
+} kiln_tolerance;
+
 /* A template. All of it is borrowed for the callback. */
 typedef struct kiln_template_info {
     size_t size;
@@ -438,6 +450,7 @@ typedef struct kiln_template_info {
     const char *block[3];            /* formulas of the parameters: threads in each direction */
     const char *shared;              /* of dynamic shared memory, in bytes; "": none */
     const char *tile;                /* of the elements per block; "": none is declared */
+    const kiln_tolerance *tolerance; /* that it declares for its results; NULL: none, they agree bit for bit */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 

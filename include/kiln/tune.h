@@ -209,16 +209,18 @@ typedef struct kiln_verification {
     uint64_t first;      /* index of that element */
     /* The results against the reference in the op's definition ("within 2 ulp of EXPRESSION"), calculated in double for
      * the first 2^24 elements. */
-    double bound;      /* of the definition, in units of the last place; below 0: it has none */
-    double worst;      /* error found, in the same unit */
-    uint64_t worst_at; /* index of that element */
+    double bound;                   /* of the definition, in units of the last place; below 0: it has none */
+    double worst;                   /* error found, in the same unit */
+    uint64_t worst_at;              /* index of that element */
+    double ulp, relative, absolute; /* the tolerance that was applied; all 0: equal bits */
 } kiln_verification;
 
 /* Launches a kernel as kiln_launch, without a stream, and compares its results with those of the cpu from the same
  * values. A source's function, or a kernel that nothing else computes, is launched twice on the same values instead.
- * Numbers are equal if their bits are, if both are NaN, or if they are within `tolerance` units of the right one's last
- * place. The call poisons arrays that are only written; all arrays hold the kernel's results afterwards. *out (may be
- * NULL) is filled even if results differ.
+ * Elements agree within `tolerance`, or, if it is NULL, within the tolerance that the kernel's template declares.
+ * Without either, and in arrays of whole numbers and of a source's function, bits must be equal, or both numbers NaN.
+ * The call poisons arrays that are only written; all arrays hold the kernel's results afterwards. *out (may be NULL) is
+ * filled even if results differ.
  *
  * Blocks. Other work on the arrays must have finished. Host memory: the arrays that a launch changes, and twice all
  * arrays of a kernel that is not elementwise.
@@ -226,7 +228,7 @@ typedef struct kiln_verification {
  * kiln_get and kiln_launch. */
 KILN_API kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel,
                                  const kiln_grid *grid, const uint64_t *sizes, size_t size_count, const kiln_arg *args,
-                                 size_t arg_count, double tolerance, kiln_report *report);
+                                 size_t arg_count, const kiln_tolerance *tolerance, kiln_report *report);
 
 /* ---- Times ------------------------------------------------------------------------------------------------------- */
 

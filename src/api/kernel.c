@@ -422,6 +422,7 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .dtypes = kiln__text_string(&shown.dtypes),
         .shared = template->arguments.shared != NULL ? template->arguments.shared : "",
         .tile = template->tile != NULL ? template->tile : "",
+        .tolerance = template->tolerance.size > 0 ? &template->tolerance : NULL,
     };
     for (int i = 0; i < 3; i++)
         info.block[i] = block[i] != NULL ? block[i] : "1";

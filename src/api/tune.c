@@ -239,22 +239,28 @@ kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 
 kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel, const kiln_grid *grid,
                         const uint64_t *sizes, size_t size_count, const kiln_arg *args, size_t arg_count,
-                        double tolerance, kiln_report *report)
+                        const kiln_tolerance *tolerance, kiln_report *report)
 {
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_DEVICE, service,
                 service != NULL && kernel != NULL && (sizes != NULL || size_count == 0) &&
                     (args != NULL || arg_count == 0),
                 "service, kernel, sizes and args must not be NULL");
-    KILN__REQUIRE_OWN(report, KILN__STAGE_DEVICE, kernel, tolerance >= 0,
-                      "tolerance must be 0 or more units of the last place");
     kiln_grid full;
+    kiln_tolerance bounds = KILN_INIT(kiln_tolerance);
     kiln__load load;
     kiln__verdict verdict;
-    kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
+    kiln_status status =
+        kiln__take_in(&bounds, sizeof(bounds), tolerance, "kiln_tolerance", KILN__STAGE_DEVICE, report);
+    if (status != KILN_OK)
+        return status;
+    KILN__REQUIRE_OWN(report, KILN__STAGE_DEVICE, kernel, kiln__tolerance_is_valid(&bounds),
+                      "the bounds of kiln_tolerance must be finite and 0 or more");
+    status = kiln__take_grid(&full, kernel, grid, size_count, report);
     const kiln_work work = { .sizes = sizes, .size_count = size_count, .args = args, .arg_count = arg_count };
     if (status == KILN_OK)
-        status = kiln__verify_launch(&verdict, &load, service, kernel, &full, &work, tolerance, report);
+        status = kiln__verify_launch(&verdict, &load, service, kernel, &full, &work, tolerance != NULL ? &bounds : NULL,
+                                     report);
     if (status != KILN_OK)
         return status;
     const kiln_verification found = { .size = sizeof(found),
@@ -265,7 +271,10 @@ kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kern
                                       .first = verdict.first,
                                       .bound = verdict.bound,
                                       .worst = verdict.worst,
-                                      .worst_at = verdict.worst_at };
+                                      .worst_at = verdict.worst_at,
+                                      .ulp = verdict.tolerance.ulp,
+                                      .relative = verdict.tolerance.relative,
+                                      .absolute = verdict.tolerance.absolute };
     status = kiln__hand_out(out, &found, sizeof(found));
     return status == KILN_OK ? kiln__verify_refuse(&verdict, kernel->spec, report) : status;
 }

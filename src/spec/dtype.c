@@ -116,16 +116,21 @@ double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype)
     }
 }
 
-double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
+double kiln__dtype_unit(double value, kiln__dtype dtype)
 {
     int exponent = dtypes[dtype].least;
+    if (value != 0 && isfinite(value) && ilogb(value) > exponent)
+        exponent = ilogb(value) < dtypes[dtype].most ? ilogb(value) : dtypes[dtype].most;
+    return ldexp(1, exponent - dtypes[dtype].fraction);
+}
+
+double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
+{
     if (isnan(got) || isnan(want))
         return isnan(got) && isnan(want) ? 0 : INFINITY;
     if (got == want)
         return 0;
-    if (want != 0 && isfinite(want) && ilogb(want) > exponent)
-        exponent = ilogb(want) < dtypes[dtype].most ? ilogb(want) : dtypes[dtype].most;
-    double unit = ldexp(1, exponent - dtypes[dtype].fraction);
+    double unit = kiln__dtype_unit(want, dtype);
     double most = ldexp(2 - ldexp(1, -dtypes[dtype].fraction), dtypes[dtype].most);
     if (isinf(got) && fabs(want) > most && (got > 0) == (want > 0))
         return fabs(want) >= most + unit / 2 ? 0 : (most + unit / 2 - fabs(want)) / unit;

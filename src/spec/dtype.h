@@ -50,6 +50,10 @@ unsigned kiln__dtype_bytes(kiln__dtype dtype);
 /* Element number i of an array of a dtype of specs. */
 double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype);
 
+/* The unit in the last place of a value: the distance of neighbours in its binade, of zero and subnormal values that of
+ * subnormal values, and beyond the largest number that of the last binade. */
+double kiln__dtype_unit(double value, kiln__dtype dtype);
+
 /* In units of the last place of `want`; 0 where both are NaN, infinity where one is. Beyond the largest number there is
  * only infinity. */
 double kiln__dtype_distance(double got, double want, kiln__dtype dtype);

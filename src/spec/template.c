@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 18,
+    DECLARATIONS = 19,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
     CHECKS_MAX = KILN__ARGS_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
@@ -142,6 +142,14 @@ static kiln_status read_reference(reader *r, kiln__word rest)
         return FAIL(r, "write reference OP, an op of the same inputs that computes the same");
     *place_of(r) = copy(r, rest);
     return KILN_OK;
+}
+
+/* "NAME NUMBER ... [-- TEXT]" */
+static kiln_status read_tolerance(reader *r, kiln__word rest)
+{
+    char problem[400];
+    bool good = kiln__tolerance_parse(&r->out->tolerance, kiln__word_cut(&rest, "--"), problem, sizeof(problem));
+    return good ? KILN_OK : FAIL(r, "%s", problem);
 }
 
 static kiln_status read_tile(reader *r, kiln__word rest)
@@ -561,6 +569,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "entry", read_entry, false, 0, NAMES_PARAMS },
     { "dtype", read_dtype, false, 0, NAMES_FEW },
     { "reference", read_reference, true, PLACE(reference), NAMES_FEW },
+    { "tolerance", read_tolerance, true, 0, NAMES_FEW },
     { "size", read_size, false, 0, NAMES_FEW },
     { "arg", read_arg, false, 0, NAMES_SIZES },
     { "grid", read_triple, true, PLACE(arguments.grid), NAMES_SIZES },

@@ -6,6 +6,7 @@
 #include "spec/arguments.h"
 #include "spec/dtype.h"
 #include "spec/param.h"
+#include "spec/tolerance.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,6 +48,7 @@ typedef struct kiln__template {
     char *name, *doc;
     char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
     char *reference;                     /* the op expression that computes the same, or NULL */
+    kiln_tolerance tolerance;            /* of results that are compared; all zero: not declared */
     kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
     uint32_t dtype_count;
     uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */

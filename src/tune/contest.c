@@ -140,16 +140,18 @@ static bool is_refusal(kiln_status status)
 static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__verdict *verdict)
 {
     char problem[sizeof(variant->problem)];
+    const kiln__excess excess = kiln__excess_of(&verdict->tolerance);
     if (verdict->wrong == 0 && !verdict->overrun) {
         variant->state = KILN__READY;
         return;
     }
     if (verdict->wrong > 0 && !contest->arrays.load.flat)
-        snprintf(problem, sizeof(problem), "%llu elements are wrong, the first is %llu of %s",
-                 (unsigned long long)verdict->wrong, (unsigned long long)verdict->first, verdict->array->name);
+        snprintf(problem, sizeof(problem), "%llu elements are wrong%s, the first is %llu of %s",
+                 (unsigned long long)verdict->wrong, excess.text, (unsigned long long)verdict->first,
+                 verdict->array->name);
     else if (verdict->wrong > 0)
-        snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
-                 (unsigned long long)verdict->wrong, (unsigned long long)contest->arrays.load.elements,
+        snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong%s, the first is %llu",
+                 (unsigned long long)verdict->wrong, (unsigned long long)contest->arrays.load.elements, excess.text,
                  (unsigned long long)verdict->first);
     else
         snprintf(problem, sizeof(problem), "writes behind the output");

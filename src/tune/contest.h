@@ -16,7 +16,7 @@ typedef struct kiln__variant {
     char *text;            /* canonical */
     kiln__readiness state; /* KILN__READY: it is verified. KILN__OUT: `status` and `problem` say why */
     kiln_status status;
-    char problem[256];
+    char problem[320];
     kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
     int registers, local_bytes;
     kiln__gauge gauge;

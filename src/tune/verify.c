@@ -2,6 +2,7 @@
 #include "tune/verify.h"
 
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "service/get.h"
 #include <inttypes.h>
 #include <math.h>
@@ -65,6 +66,16 @@ static uint64_t align(uint64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+kiln__excess kiln__excess_of(const kiln_tolerance *tolerance)
+{
+    kiln__excess excess = { "" };
+    char bounds[KILN__TOLERANCE_SIZE];
+    kiln__tolerance_format(bounds, tolerance);
+    if (bounds[0] != '\0')
+        snprintf(excess.text, sizeof(excess.text), " by more than the tolerance (%s)", bounds);
+    return excess;
+}
+
 /* ---- Comparing elements in host memory */
 
 static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
@@ -74,12 +85,11 @@ static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
     return bits;
 }
 
-static bool is_equal(kiln__dtype dtype, const char *got, const char *want, uint64_t i, double tolerance)
+/* Of elements with other bits. */
+static bool agrees(kiln__dtype dtype, const char *got, const char *want, uint64_t i, const kiln_tolerance *tolerance)
 {
-    if (dtype == KILN__DTYPE_UNSET)
-        return false;
-    double a = kiln__dtype_value(got, i, dtype), b = kiln__dtype_value(want, i, dtype);
-    return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__dtype_distance(a, b, dtype) <= tolerance);
+    return dtype != KILN__DTYPE_UNSET && kiln__tolerance_agrees(tolerance, kiln__dtype_value(got, i, dtype),
+                                                                kiln__dtype_value(want, i, dtype), dtype);
 }
 
 /* Adds wrong elements; the first of them is number `first`. */
@@ -97,21 +107,24 @@ static void note_difference(kiln__verdict *out, const kiln__array *array, uint64
 
 /* Compares n elements from number `start` of the array on. */
 static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
-                             uint64_t start, uint64_t n, double tolerance)
+                             uint64_t start, uint64_t n, const kiln_tolerance *tolerance)
 {
     uint32_t size = array->size;
     kiln__dtype dtype = kiln__array_dtype(array);
+    kiln__fpenv host;
     out->compared += n;
     if (memcmp(got, want, n * size) == 0)
         return;
+    kiln__fpenv_enter(&host); /* a host may flush subnormal numbers */
     for (uint64_t i = 0; i < n; i++)
-        if (memcmp(got + i * size, want + i * size, size) != 0 && !is_equal(dtype, got, want, i, tolerance))
+        if (memcmp(got + i * size, want + i * size, size) != 0 && !agrees(dtype, got, want, i, tolerance))
             note_difference(out, array, 1, start + i, bits_at(got, i, size), bits_at(want, i, size));
+    kiln__fpenv_leave(&host);
 }
 
 /* The same of n elements in device memory, a chunk at a time; `want` may be in host memory. */
 static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const kiln__array *array, const char *got,
-                                  const char *want, bool want_on_device, uint64_t n, double tolerance,
+                                  const char *want, bool want_on_device, uint64_t n, const kiln_tolerance *tolerance,
                                   kiln_report *report)
 {
     uint32_t size = array->size;
@@ -135,7 +148,7 @@ static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const
 
 /* ---- Comparing on the device */
 
-/* The output of the kernel that counts: the number of elements that differ, and the least index of one. */
+/* The output of the kernel that compares: the number of wrong elements, and the least index of one. */
 typedef struct difference {
     uint64_t wrong, first;
 } difference;
@@ -143,18 +156,17 @@ typedef struct difference {
 static const difference none = { 0, UINT64_MAX };
 
 static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kiln_device *device,
-                                 const kiln__target *target, const kiln__load *load, kiln_report *report)
+                                 const kiln__fields *spec, const kiln__load *load, kiln_report *report)
 {
-    *out = (kiln__comparer){ .device = device };
+    *out = (kiln__comparer){ .device = device, .tolerance = spec->template->tolerance };
     kiln_status status = device->backend->vtable->alloc(device, &out->found, sizeof(none), report);
     if (status != KILN_OK)
         out->found = NULL;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
         kiln__dtype dtype = kiln__array_dtype(&load->arrays[i]);
-        if (load->arrays[i].written && dtype != KILN__DTYPE_UNSET && out->counts[dtype] == NULL)
-            status = kiln__get_named(&out->counts[dtype], service, device, report,
-                                     "template=count op=differs(x,y) dtype=%s target=%s", kiln__dtype_name(dtype),
-                                     target->name);
+        if (load->arrays[i].written && dtype != KILN__DTYPE_UNSET && out->kernels[dtype] == NULL)
+            status = kiln__get_named(&out->kernels[dtype], service, device, report,
+                                     "template=compare dtype=%s target=%s", kiln__dtype_name(dtype), spec->target.name);
     }
     return status;
 }
@@ -162,38 +174,44 @@ static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kil
 static void fini_comparer(kiln__comparer *comparer)
 {
     for (int i = 0; i < KILN__DTYPE_END; i++)
-        kiln__kernel_release(comparer->counts[i]);
+        kiln__kernel_release(comparer->kernels[i]);
     if (comparer->found != NULL)
         comparer->device->backend->vtable->free(comparer->device, comparer->found);
 }
 
-typedef struct counting {
+typedef struct comparing {
     kiln_kernel *kernel;
     uint64_t n;
-    const kiln_arg *args; /* the counts and the two arrays */
+    const kiln_arg *args; /* what is found, the two arrays and the tolerance */
+    uint32_t arg_count;
     kiln_report *report;
-} counting;
+} comparing;
 
-static kiln_status submit_count(void *data, void *stream)
+static kiln_status submit_compare(void *data, void *stream)
 {
-    const counting *self = data;
-    return kiln__kernel_launch(self->kernel, &self->n, 1, self->args, 3, stream, self->report);
+    const comparing *self = data;
+    return kiln__kernel_launch(self->kernel, &self->n, 1, self->args, self->arg_count, stream, self->report);
 }
 
 kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *array, const void *got, const void *want,
                           uint64_t n, kiln__verdict *out, kiln_report *report)
 {
     kiln_device *device = comparer->device;
+    const kiln_tolerance *tolerance = &comparer->tolerance;
     const uint64_t bytes = n * array->size;
-    const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)), KILN_ARRAY(got, bytes),
-                              KILN_ARRAY(want, bytes) };
-    counting work = { comparer->counts[kiln__array_dtype(array)], n, args, report };
+    const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)),
+                              KILN_ARRAY(got, bytes),
+                              KILN_ARRAY(want, bytes),
+                              KILN_VALUE(tolerance->ulp),
+                              KILN_VALUE(tolerance->relative),
+                              KILN_VALUE(tolerance->absolute) };
+    comparing work = { comparer->kernels[kiln__array_dtype(array)], n, args, sizeof(args) / sizeof(args[0]), report };
     difference found = none;
     if (work.kernel == NULL) /* it takes some bit patterns of whole numbers for NaN */
-        return compare_chunks(out, device, array, got, want, true, n, 0, report);
+        return compare_chunks(out, device, array, got, want, true, n, tolerance, report);
     kiln_status status = copy(device, comparer->found, &none, sizeof(none), KILN__COPY_TO_DEVICE, report);
     if (status == KILN_OK)
-        status = run_timed(device, submit_count, &work, report);
+        status = run_timed(device, submit_compare, &work, report);
     if (status == KILN_OK)
         status = copy(device, &found, comparer->found, sizeof(found), KILN__COPY_FROM_DEVICE, report);
     if (status == KILN_OK && found.wrong > 0)
@@ -243,9 +261,9 @@ typedef struct checking {
     const void *before[KILN__ARGS_MAX]; /* of each array that is read, its values before the launch, on the device */
     const void *saved[KILN__ARGS_MAX];  /* the same in host memory, where the launch changed them; else NULL */
     const void *after[KILN__ARGS_MAX];  /* of each array that is written, the result, on the device */
-    uint64_t most;    /* elements, where one depends on those of its index alone; else all are compared */
-    double tolerance; /* units of the last place; 0: equal bits */
-    bool definition;  /* also with the op's definition */
+    uint64_t most; /* elements, where one depends on those of its index alone; else all are compared */
+    const kiln_tolerance *tolerance;
+    bool definition; /* also with the op's definition */
     const kiln__watch *watch;
     kiln__verdict *out;
     kiln_report *report;
@@ -420,9 +438,8 @@ static kiln_status check_whole(const checking *c)
     return status;
 }
 
-/* Compares the results with those of name_reference, which there must be. Equal bits are equal, and any NaN equals any
- * NaN. KILN_OK also where results differ. The errors of kiln_get and kiln_launch; KILN_EMISMATCH: the cpu twin takes
- * other arguments. */
+/* Compares the results with those of name_reference, which there must be. KILN_OK also where results differ. The errors
+ * of kiln_get and kiln_launch; KILN_EMISMATCH: the cpu twin takes other arguments. */
 static kiln_status compare_with_cpu(checking *c)
 {
     const kiln__load *load = c->load;
@@ -455,10 +472,11 @@ static kiln_status refuse_reference(const kiln__fields *spec, const char *agains
     kiln__text text = { 0 };
     bool flat = kiln__arguments_flat(&spec->template->arguments);
     kiln__spec_format(spec, false, &text);
-    kiln_status status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
-                                    "%s is not equal to %s: %" PRIu64 " elements%s%s differ, the first is %" PRIu64,
-                                    kiln__text_string(&text), against, found->wrong, flat ? "" : " of ",
-                                    flat ? "" : found->array->name, found->first);
+    kiln_status status =
+        kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
+                   "%s is not equal to %s: %" PRIu64 " elements%s%s differ%s, the first is %" PRIu64,
+                   kiln__text_string(&text), against, found->wrong, flat ? "" : " of ", flat ? "" : found->array->name,
+                   kiln__excess_of(&spec->template->tolerance).text, found->first);
     kiln__text_fini(&text);
     return status;
 }
@@ -498,7 +516,7 @@ static kiln_status compare_with_reference(const kiln__proof *proof, kiln__verdic
 kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__verdict *out, kiln_report *report)
 {
     bool whole = true;
-    *out = (kiln__verdict){ .against = proof->against };
+    *out = (kiln__verdict){ .against = proof->against, .tolerance = proof->comparer.tolerance };
     kiln_status status = launch_on_arrays(proof->arrays, kernel, KILN__FILL_POISON, report);
     if (status == KILN_OK)
         status = kiln__arrays_check_guard(proof->arrays, 0, &whole, report);
@@ -554,6 +572,7 @@ static kiln_status check_on_cpu(const kiln__proof *proof, kiln_service *service,
                    .load = &arrays->load,
                    .spec = spec,
                    .most = KILN__FILL_PERIOD,
+                   .tolerance = &spec->template->tolerance,
                    .watch = watch,
                    .out = &verdict,
                    .report = report };
@@ -615,7 +634,7 @@ kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln
     if (status != KILN_OK)
         out->want = NULL;
     if (status == KILN_OK)
-        status = init_comparer(&out->comparer, service, device, &spec->target, &arrays->load, report);
+        status = init_comparer(&out->comparer, service, device, spec, &arrays->load, report);
     return status == KILN_OK ? make_reference(out, service, spec, watch, report) : status;
 }
 
@@ -737,7 +756,7 @@ static kiln_status run_trial(trial *t, unsigned char poison)
 
 /* Nothing else computes the same: a second launch on memory with another poison. Elements that are not written
  * differ. */
-static kiln_status check_twice(trial *t, double tolerance, kiln__verdict *out)
+static kiln_status check_twice(trial *t, kiln__verdict *out)
 {
     void *first[KILN__ARGS_MAX] = { NULL };
     kiln_status status = KILN_OK;
@@ -755,14 +774,27 @@ static kiln_status check_twice(trial *t, double tolerance, kiln__verdict *out)
     for (uint32_t i = 0; i < t->load->count && status == KILN_OK; i++)
         if (first[i] != NULL)
             status = compare_chunks(out, t->device, &t->load->arrays[i], t->data[i], first[i], false,
-                                    t->load->arrays[i].elements, tolerance, t->report);
+                                    t->load->arrays[i].elements, &out->tolerance, t->report);
     for (uint32_t i = 0; i < t->load->count; i++)
         kiln__free(first[i]);
     return status;
 }
 
+/* The tolerance that applies: the host's, or else the template's. Whole numbers have none. */
+static kiln_tolerance choose_tolerance(const kiln_tolerance *given, const kiln_spec *spec, const kiln__load *load)
+{
+    static const kiln_tolerance exact = KILN_INIT(kiln_tolerance);
+    bool applies = false;
+    for (uint32_t i = 0; i < load->count; i++)
+        applies |= load->arrays[i].written && kiln__array_dtype(&load->arrays[i]) != KILN__DTYPE_UNSET;
+    if (given == NULL && spec != NULL)
+        given = &spec->fields.template->tolerance;
+    return applies && given != NULL ? *given : exact;
+}
+
 kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service, const kiln_kernel *kernel,
-                                const kiln_grid *grid, const kiln_work *work, double tolerance, kiln_report *report)
+                                const kiln_grid *grid, const kiln_work *work, const kiln_tolerance *tolerance,
+                                kiln_report *report)
 {
     kiln_spec *spec = NULL;
     trial t = {
@@ -775,8 +807,10 @@ kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_servi
                                       : take_source_arrays(load, work, report);
     if (status == KILN_OK && kernel->plan != NULL)
         status = kiln__spec_parse(&spec, &service->catalog, kernel->spec, report);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        out->tolerance = choose_tolerance(tolerance, spec, load);
         status = take_arrays(&t);
+    }
     if (status == KILN_OK)
         status = save_values(&t);
     if (status == KILN_OK)
@@ -787,7 +821,7 @@ kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_servi
                        .load = load,
                        .spec = &spec->fields,
                        .most = UINT64_MAX,
-                       .tolerance = tolerance,
+                       .tolerance = &out->tolerance,
                        .definition = true,
                        .out = out,
                        .report = report };
@@ -797,7 +831,7 @@ kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_servi
         }
         status = compare_with_cpu(&c);
     } else if (status == KILN_OK) {
-        status = check_twice(&t, tolerance, out);
+        status = check_twice(&t, out);
     }
     for (uint32_t i = 0; i < KILN__ARGS_MAX; i++)
         kiln__free(t.saved[i]);
@@ -809,10 +843,13 @@ static void say_value(char *out, size_t size, const kiln__array *array, uint64_t
 {
     kiln__dtype dtype = kiln__array_dtype(array);
     int digits = 2 * (int)array->size;
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host);
     if (dtype == KILN__DTYPE_UNSET)
         snprintf(out, size, "0x%0*" PRIx64, digits, bits);
     else
         snprintf(out, size, "0x%0*" PRIx64 " (%.17g)", digits, bits, kiln__dtype_value(&bits, 0, dtype));
+    kiln__fpenv_leave(&host);
 }
 
 kiln_status kiln__verify_refuse(const kiln__verdict *verdict, const char *spec, kiln_report *report)
@@ -823,9 +860,10 @@ kiln_status kiln__verify_refuse(const kiln__verdict *verdict, const char *spec, 
         say_value(got, sizeof(got), array, verdict->got);
         say_value(want, sizeof(want), array, verdict->want);
         return kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
-                          "%s is not equal to %s: %" PRIu64 " elements differ, the first is element %" PRIu64
+                          "%s is not equal to %s: %" PRIu64 " elements differ%s, the first is element %" PRIu64
                           " of %s: it is %s, should be %s",
-                          spec, verdict->against, verdict->wrong, verdict->first, array->name, got, want);
+                          spec, verdict->against, verdict->wrong, kiln__excess_of(&verdict->tolerance).text,
+                          verdict->first, array->name, got, want);
     }
     if (verdict->bound < 0 || verdict->worst <= verdict->bound)
         return KILN_OK;

@@ -17,22 +17,31 @@ typedef struct kiln__verdict {
     uint64_t first;           /* the least index of one */
     uint64_t got, want;       /* bits */
     bool overrun;             /* the kernel wrote behind an array */
+    kiln_tolerance tolerance; /* that was applied; all 0: equal bits */
     /* The results against the reference that the op's definition has, in units of the last place. */
     double bound; /* below 0: it has none, or was not asked for */
     double worst, worst_got, worst_want;
     uint64_t worst_at;
 } kiln__verdict;
 
+/* Of elements that differ: " by more than the tolerance (ulp 4)", or "" where only equal bits agree. For use within the
+ * same expression: kiln__excess_of(tolerance).text. */
+typedef struct kiln__excess {
+    char text[KILN__TOLERANCE_SIZE + 40];
+} kiln__excess;
+kiln__excess kiln__excess_of(const kiln_tolerance *tolerance);
+
 /* ---- Results on a device */
 
 typedef struct kiln__comparer {
     kiln_device *device;
-    kiln_kernel *counts[KILN__DTYPE_END]; /* of those dtypes that some written array has */
+    kiln_kernel *kernels[KILN__DTYPE_END]; /* of the template compare, of those dtypes that some written array has */
+    kiln_tolerance tolerance;              /* the template's */
     void *found;
 } kiln__comparer;
 
-/* Compares n elements of an array, bit for bit; any NaN of a floating-point type equals any NaN. Adds the differences
- * to the verdict: wrong, array, first. Whole numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
+/* Compares n elements of an array, within the tolerance (spec/tolerance.h). Adds the differences to the verdict: wrong,
+ * array, first. Whole numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
 kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *array, const void *got, const void *want,
                           uint64_t n, kiln__verdict *out, kiln_report *report);
 
@@ -68,16 +77,17 @@ kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln
                              const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report);
 void kiln__proof_fini(kiln__proof *proof);
 
-/* Launches a kernel on the first set, whose written arrays hold poison or their first values, and compares. Bit for
- * bit; any NaN equals any NaN. Fills wrong, array, first and overrun. */
+/* Launches a kernel on the first set, whose written arrays hold poison or their first values, and compares
+ * within the template's tolerance. Fills wrong, array, first, overrun and tolerance. */
 kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__verdict *out, kiln_report *report);
 
 /* ---- Launches of hosts */
 
-/* The contract is kiln_verify's, but that differences are no error. Of the work the sizes and arguments are used.
- * `load` gets the arrays, which the verdict may point to. */
+/* The contract is kiln_verify's, but that differences are no error. Of the work the sizes and arguments are used. The
+ * tolerance is complete and valid, or NULL. `load` gets the arrays, which the verdict may point to. */
 kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service, const kiln_kernel *kernel,
-                                const kiln_grid *grid, const kiln_work *work, double tolerance, kiln_report *report);
+                                const kiln_grid *grid, const kiln_work *work, const kiln_tolerance *tolerance,
+                                kiln_report *report);
 
 /* KILN_EMISMATCH saying how the results of a kernel differ; KILN_OK where they do not. */
 kiln_status kiln__verify_refuse(const kiln__verdict *verdict, const char *spec, kiln_report *report);

@@ -232,12 +232,13 @@ class OneSize(Arguments):
         self.kiln("run", f"template={path}", "--in", self.save("x.npy", x), "--out", self.path("y.npy"), "--verify")
         self.assertTrue((np.load(self.path("y.npy")) == x[::-1]).all())
 
-    def test_a_count(self):
-        spec = "template=count op=differs(x,y) dtype=f32 target=cpu block=1024 elems=64"
-        result = self.kiln_json("sweep", spec, "--size", "n=5000", "--rounds", "2")["results"][0]
+    def test_a_comparison(self):
+        spec = "template=compare dtype=f32 target=cpu block=1024 elems=64"
+        bounds = ("--arg", "ulp=2", "--arg", "relative=0", "--arg", "absolute=0.5")
+        result = self.kiln_json("sweep", spec, "--size", "n=5000", *bounds, "--rounds", "2")["results"][0]
         self.assertEqual((result["elements"], result["out"]), (5000, 0))
         for command in ("bench", "sweep"):
-            self.assert_bad((command, spec, "--size", "5000"), "template count", "n is not given: expected --size n=N")
+            self.assert_bad((command, spec, "--size", "5000", *bounds), "template compare", "n is not given: expected --size n=N")
 
 
 class Watch(Arguments):

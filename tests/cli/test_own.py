@@ -155,8 +155,8 @@ class Templates(Own):
         self.assert_bad(("show", f"template={bad}"), "bad.cu:3: unknown declaration 'parm': did you mean param?")
         unnamed = self.write("unnamed.cu", "__global__ void k() {}\n")
         self.assert_bad(("templates", "--template", unnamed), "unnamed.cu:1: the declaration 'template NAME' is missing")
-        builtin = self.write("e.cu", open(path, encoding="utf-8").read().replace("template  hardtanh4", "template count"))
-        self.assert_bad(("templates", "--template", builtin), "template count is one of Kiln's own")
+        builtin = self.write("e.cu", open(path, encoding="utf-8").read().replace("template  hardtanh4", "template compare"))
+        self.assert_bad(("templates", "--template", builtin), "template compare is one of Kiln's own")
 
     def test_lists_show_where_a_template_comes_from(self):
         path = example("transpose")
@@ -323,6 +323,16 @@ class Templates(Own):
             self.assertEqual(("fma.rn" in ptx, "mul.f32" in ptx or "mul.rn" in ptx),
                              {True: (True, False), False: (False, True), None: (False, False)}[fused], options)
 
+    def test_an_array_that_is_read_and_written_has_two_files(self):
+        rng = np.random.default_rng(9)
+        before, values = rng.integers(0, 100, 25600, dtype="i4"), rng.integers(0, 30000, 70001, dtype="i4")
+        counts, right = self.save("counts.npy", before), before + np.bincount(values, minlength=30000)[:25600]
+        line = ("run", f"template={example('histogram')}", "--in", counts, "--in", self.save("values.npy", values))
+        self.kiln(*line, "--out", self.path("new.npy"), "--verify")
+        self.assertTrue((np.load(self.path("new.npy")) == right).all() and (np.load(counts) == before).all())
+        self.kiln(*line, "--out", counts)
+        self.assertTrue((np.load(counts) == right).all())
+
     def test_takes_the_shared_memory_of_the_device(self):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
@@ -463,6 +473,31 @@ class Arguments(Own):
         self.assert_bad((*line[:-1], self.path("nowhere/d.npy")), "nowhere/d.npy")
         for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
             self.kiln(command[0], spec, "--size", "3000", *command[1:])
+
+    def test_sums_in_another_order_need_a_tolerance(self):
+        spec, x = f"template={example('softmax')}", 3 * np.random.default_rng(3).standard_normal((33, 1001)).astype("f4")
+        line = ("--in", self.save("x.npy", x), "--out", self.output, "--verify")
+        result = self.kiln_json("run", spec, *line)
+        self.assertEqual((result["verified"], result["tolerance"]), (True, "relative 1e-5 absolute 1e-37"))
+        self.assertIn("a second launch within relative 1e-5 absolute 1e-37", self.kiln("run", spec, *line).stdout)
+        e = np.exp(x.astype("f8") - x.max(axis=1, keepdims=True))
+        self.assertLess(np.abs(np.load(self.output) / (e / e.sum(axis=1, keepdims=True)) - 1).max(), 1e-5)
+        sizes = ("--size", "rows=64", "--size", "cols=1000")
+        self.assertEqual([variant["problem"] for variant in self.kiln_json("sweep", spec, *sizes, "--rounds", "2")
+                          ["results"][0]["variant_results"]], [""] * 5)
+        for line, left in (("", 4), ("//! tolerance relative 1e-9", 4), ("//! tolerance ulp 200", 0)):
+            with open(example("softmax")) as file:
+                text = re.sub("//! tolerance.*", line, file.read())
+            path = self.write("other.cu", text.replace("template  softmax", "template other"))
+            with open(example("softmax")[:-2] + "c") as file:
+                self.write("other.c", file.read())
+            variants = self.kiln_json("sweep", path, *sizes, "--rounds", "2", status=1 if left else 0)["results"][0]["variant_results"]
+            problems = [variant["problem"] for variant in variants if variant["problem"]]
+            self.assertEqual(len(problems), left, (line, problems))
+            for problem in problems:
+                self.assertRegex(problem, "elements are wrong|differ")
+        self.assert_bad(("show", self.write("bad.cu", text.replace("ulp 200", "ulps 2"))), "bad.cu:12: unknown tolerance 'ulps'",
+                        "did you mean ulp")
 
     def test_two_results_of_each_row(self):
         spec, other = f"template={example('minmax')}", self.path("greatest.npy")

@@ -104,7 +104,7 @@ class OnCpu(KilnTest):
         relu6, add, x = kiln_torch.elementwise("relu6"), kiln_torch.elementwise("add(x,y)"), torch.Tensor(np.ones(8))
         refused = self.assert_refused
         refused(RuntimeError, "did you mean hardsigmoid?", kiln_torch.elementwise, "hardsigmod")
-        refused(RuntimeError, "template given twice", kiln_torch.elementwise, "copy template=count")
+        refused(RuntimeError, "template given twice", kiln_torch.elementwise, "copy template=rowsum")
         refused(RuntimeError, "dtype given twice", kiln_torch.elementwise("relu6 dtype=f64"), x)
         refused(TypeError, "takes 2 tensors, got 1", add, x)
         refused(TypeError, "takes 1 tensors, got 2", relu6, x, x)

@@ -139,7 +139,7 @@ class Sweep(Results):
                                 ([SPEC, "--size", "2^10", "--rounds", "100001"], "100001"),
                                 (["op=nothing", "--size", "2^10"], "nothing"),
                                 ([SPEC + " block=33", "--size", "2^10"], "33"),
-                                (["template=count op=differs(x,y) dtype=f32 target=cpu", "--size", "2^10"], "count"),
+                                (["template=compare dtype=f32 target=cpu", "--size", "2^10"], "compare"),
                                 ([SPEC, "--size", "2^10", "--csv", nowhere], nowhere),
                                 ([SPEC, "--size", "2^10", "--json", "--csv", "-"], "standard output"),
                                 ([SPEC, "--size", "2^10", "--plot", "-", "--csv", "-"], "standard output")):

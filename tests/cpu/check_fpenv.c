@@ -311,6 +311,52 @@ START_TEST(test_fpenv__references_find_the_same)
 }
 END_TEST
 
+/* Its results are 3 units above x in the first launch, whose poison is negative, and x in the second one. */
+#define DRIFTS                                                                                                \
+    "//! template drifts\n//! tolerance ulp 0.5 absolute 3e-45\n//! size n\n//! arg out out f32[max(n, 1)]\n" \
+    "//! arg x in f32[max(n, 1)]\n//! arg n uint64 = n\n//! param block 32..1024 = 32\n//! grid 1\n"          \
+    "//! entry drifts align 4\n"
+#define DRIFTS_TWIN                                                                                              \
+    "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n" \
+    "                                                     void *const *args);\n"                                 \
+    "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"                    \
+    "    const int *x = *(const int *const *)args[1];\n    int *out = *(int *const *)args[0];\n"                 \
+    "    const unsigned long long n = *(const unsigned long long *)args[2];\n"                                   \
+    "    for (unsigned long long i = 0; i < (begin < end ? n : 0); i++)\n"                                       \
+    "        out[i] = x[i] + (out[i] < 0 ? 3 : 0);\n}\n"
+
+/* 3 units of a subnormal number are 4.2e-45. The tolerance of 0.5 units and 3e-45 allows less, one of 4.2e-45 does. */
+START_TEST(test_fpenv__verifications_find_the_same)
+{
+    enum { N = 64 };
+    static float x[N], out[N];
+    const uint64_t n = N;
+    const kiln_arg args[] = { KILN_ARRAY(out, sizeof(out)), KILN_ARRAY(x, sizeof(x)) };
+    const kiln_tolerance three = { .size = sizeof(three), .ulp = 2, .absolute = 0x1p-149 };
+    kiln_options options = kiln_test_options();
+    kiln_service *service = kiln_test_open(&options);
+    kiln_verification found[2] = { KILN_INIT(kiln_verification), KILN_INIT(kiln_verification) };
+    for (int i = 0; i < N; i++)
+        memcpy(x + i, &(int){ 8 * i }, sizeof(x[i]));
+    enter(_i);
+    kiln_status defined = kiln_template_define(service, DRIFTS, DRIFTS_TWIN, NULL, NULL);
+    leave("kiln_template_define");
+    ck_assert_int_eq(defined, KILN_OK);
+    kiln_kernel *kernel = kiln_test_get(service, "template=drifts target=cpu");
+    enter(_i);
+    kiln_status declared = kiln_verify(&found[0], service, kernel, NULL, &n, 1, args, 2, NULL, NULL);
+    kiln_status given = kiln_verify(&found[1], service, kernel, NULL, &n, 1, args, 2, &three, NULL);
+    leave("kiln_verify");
+    ck_assert_int_eq(declared, KILN_EMISMATCH);
+    ck_assert_int_eq(given, KILN_OK);
+    ck_assert(found[0].wrong == N && found[0].ulp == 0.5 && found[0].absolute == 3e-45);
+    ck_assert_uint_eq(found[1].wrong, 0);
+    expect_kept();
+    kiln_kernel_release(kernel);
+    kiln_close(service);
+}
+END_TEST
+
 /* ---- All that takes long */
 
 /* From nothing to a tuned kernel: a trap anywhere would end the test. */
@@ -409,6 +455,7 @@ Suite *kiln_test_cpu_fpenv_suite(void)
     tcase_add_loop_test(tests, test_fpenv__a_formula_passes_the_same_number, 0, ENVIRONMENTS);
     tcase_add_loop_test(tests, test_fpenv__definitions_and_specs_make_the_same_text, 0, ENVIRONMENTS);
     tcase_add_loop_test(tests, test_fpenv__references_find_the_same, 0, ENVIRONMENTS);
+    tcase_add_loop_test(tests, test_fpenv__verifications_find_the_same, 0, ENVIRONMENTS);
     tcase_add_loop_test(tests, test_fpenv__whole_calls_keep_the_environment, 0, ENVIRONMENTS);
     tcase_add_loop_test(tests, test_fpenv__nvrtc_makes_the_same_code, 0, ENVIRONMENTS);
     suite_add_tcase(suite, tests);

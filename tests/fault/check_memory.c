@@ -88,7 +88,7 @@ static void verify_on_cpu(run *self)
     memcpy(output, input, sizeof(output));
     if (is_right(self, kiln_spec_parse(&spec, self->service, STAND_IN_SPEC, &self->report), "kiln_spec_parse") &&
         is_right(self, kiln_get_kernel(&kernel, self->service, spec, &self->report), "kiln_get") &&
-        is_right(self, kiln_verify(&found, self->service, kernel, NULL, &n, 1, args, 2, 0, &self->report),
+        is_right(self, kiln_verify(&found, self->service, kernel, NULL, &n, 1, args, 2, NULL, &self->report),
                  "kiln_verify"))
         ck_assert(found.compared == n && found.wrong == 0);
     kiln_kernel_release(kernel);

@@ -58,6 +58,21 @@ static void require_tune(const kiln__template *template, const kiln__tune *tune)
         FUZZ_REQUIRE(kiln__param_allows(&template->params[tune->param], tune->values[i]), "what is tried is allowed");
 }
 
+/* A tolerance can be written and read back. */
+static void require_tolerance(const kiln_tolerance *tolerance)
+{
+    kiln_tolerance again;
+    char text[KILN__TOLERANCE_SIZE], problem[512];
+    FUZZ_REQUIRE(kiln__tolerance_is_valid(tolerance), "bounds are finite and 0 or more");
+    kiln__tolerance_format(text, tolerance);
+    if (kiln__tolerance_is_exact(tolerance))
+        return;
+    FUZZ_REQUIRE(kiln__tolerance_parse(&again, kiln__word_of(text), problem, sizeof(problem)), "%s: %s", text, problem);
+    FUZZ_REQUIRE(again.ulp == tolerance->ulp && again.relative == tolerance->relative &&
+                     again.absolute == tolerance->absolute,
+                 "'%s' is the tolerance", text);
+}
+
 /* Whatever the sizes are, a formula has a value or a reason why not. */
 static void require_plan(const kiln__fields *full)
 {
@@ -133,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             require_param(template, i);
         for (uint32_t i = 0; i < template->tune_count; i++)
             require_tune(template, &template->tunes[i]);
+        require_tolerance(&template->tolerance);
         require_specs(template);
         kiln__template_free(template);
     } else {

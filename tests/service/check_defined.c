@@ -259,7 +259,7 @@ static double verify(const char *text, uint64_t n, size_t size, void *out, const
     kiln_verification found = KILN_INIT(kiln_verification);
     const kiln_arg args[] = { KILN_ARRAY(out, n * size), KILN_ARRAY(x, n * size) };
     kiln_kernel *kernel = kiln_test_get(service, text);
-    kiln_status status = kiln_verify(&found, service, kernel, NULL, &n, 1, args, 2, 0, &report);
+    kiln_status status = kiln_verify(&found, service, kernel, NULL, &n, 1, args, 2, NULL, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert(found.compared == n && found.wrong == 0 && found.worst > 0 && found.worst <= found.bound);
     kiln_kernel_release(kernel);

@@ -247,7 +247,7 @@ static const char *const paths[] = { "nothing.json" };
     X(kiln_sweep(&got.tuning, service, (const kiln_spec *const *)&spec, 1, NULL, r)) \
     X(kiln_workload_make(&got.workload, service, kernel, NULL, r))                   \
     X(kiln_workload_reset(workload, r))                                              \
-    X(kiln_verify(NULL, service, kernel, NULL, NULL, 0, NULL, 0, 0, r))              \
+    X(kiln_verify(NULL, service, kernel, NULL, NULL, 0, NULL, 0, NULL, r))           \
     X(kiln_live_open(&got.live, service, spec, NULL, r))                             \
     X(kiln_live_wait(live, KILN_LIVE_SETTLED, -1, r))                                \
     X(kiln_wisdom_explain(&got.text, service, spec, NULL, NULL, NULL, r))            \

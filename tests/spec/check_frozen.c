@@ -98,8 +98,8 @@ static const struct {
     { "op=relu6 block=64", "block=64 block=", NULL },
     { "op=relu6", "op=nope", NULL },
     { "op=relu6", "op=add(mul(x,y),z)", "op=add(mul(x,y),z)" },
-    { "op=relu6 block=1024", "template=count", "op=relu6 template=count block=1024" },
-    { "op=add template=count", "template=", "op=add(x,y)" },
+    { "op=relu6 block=1024", "template=rowsum", "op=relu6 template=rowsum block=1024" },
+    { "op=add template=rowsum", "template=", "op=add(x,y)" },
 };
 
 START_TEST(test_frozen__another_spec_has_the_fields_of_the_line)

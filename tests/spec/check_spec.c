@@ -170,7 +170,7 @@ static const struct {
     { "template=row elems=3", KILN_ESPEC,
       "unknown field 'elems': op, template, dtype, cache, rows, block, target or n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
-    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': count, elementwise, rowsum, toy, row, pair or narrow" },
+    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': compare, elementwise, rowsum, toy, row, pair or narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
     { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
     { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },

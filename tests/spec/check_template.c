@@ -3,6 +3,7 @@
 #include "spec/template.h"
 #include "support/declared.h"
 #include "support/suites.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,7 @@ static const struct {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
     { WITH("//! zzz"), 4,
       "unknown declaration 'zzz': template, about, inputs, param, tune, require, bound, tile, entry, dtype, "
-      "reference, size, arg, grid, block, shared, traffic or option" },
+      "reference, tolerance, size, arg, grid, block, shared, traffic or option" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
@@ -257,6 +258,21 @@ static const struct {
     { WITH("//! reference"), 4, "write reference OP" },
     { WITH("//! reference a\n//! reference b"), 5, "'reference' is given twice" },
     { WITH("//! reference relu6"), 11, "a reference is for a template without an op: leave inputs out" },
+    { WITH("//! tolerance"), 4, "write tolerance NAME NUMBER ..., NAME one of ulp, relative and absolute" },
+    { WITH("//! tolerance -- none"), 4, "write tolerance NAME NUMBER ..." },
+    { WITH("//! tolerance 4"), 4, "unknown tolerance '4': ulp, relative or absolute" },
+    { WITH("//! tolerance ulps 4"), 4, "unknown tolerance 'ulps': did you mean ulp?" },
+    { WITH("//! tolerance ulp"), 4, "tolerance ulp has no number: write ulp NUMBER" },
+    { WITH("//! tolerance ulp 4 relative"), 4, "tolerance relative has no number: write relative NUMBER" },
+    { WITH("//! tolerance ulp 4 ulp 4"), 4, "tolerance ulp is given twice" },
+    { WITH("//! tolerance ulp 4\n//! tolerance relative 1"), 5, "'tolerance' is given twice, first on line 4" },
+    { WITH("//! tolerance ulp -4"), 4, "tolerance ulp -4: expected a finite number of 0 or more" },
+    { WITH("//! tolerance relative nan"), 4, "tolerance relative nan: expected a finite number" },
+    { WITH("//! tolerance relative inf"), 4, "tolerance relative inf: expected a finite number" },
+    { WITH("//! tolerance absolute 1e999"), 4, "tolerance absolute 1e999: expected a finite number" },
+    { WITH("//! tolerance absolute 1,5"), 4, "tolerance absolute 1,5: expected a finite number" },
+    { WITH("//! tolerance ulp relative 1"), 4, "tolerance ulp relative: expected a finite number" },
+    { WITH("//! tolerance ulp 4, absolute 1"), 4, "tolerance ulp 4,: expected a finite number" },
     { ARGS("//! arg y out dtype[2 * n]\n//! grid 1\n//! reference relu6"), 8,
       "a reference is for a template of one size, which is the extent of every array" },
     { "//! inputs 1\n", 1, "the declaration 'template NAME' is missing" },
@@ -285,6 +301,56 @@ START_TEST(test_manifest__failure_names_line_and_culprit)
     ck_assert_msg(strstr(report.message, line) != NULL, "%s", report.message);
     ck_assert_msg(strstr(report.message, bad[_i].problem) != NULL, "%s", report.message);
     ck_assert_str_eq(report.stage, "spec");
+}
+END_TEST
+
+static const struct {
+    const char *line;
+    double ulp, relative, absolute;
+    const char *text;
+} tolerances[] = {
+    { "tolerance ulp 4", 4, 0, 0, "ulp 4" },
+    { "tolerance relative 1e-5 absolute 1e-7", 0, 1e-5, 1e-7, "relative 1e-5 absolute 1e-7" },
+    { "tolerance\tabsolute 1e-6  ulp 2 -- of sums in any order", 2, 0, 1e-6, "ulp 2 absolute 1e-6" },
+    { "tolerance absolute 0x1p-149 relative .5 ulp 0.1", 0.1, 0.5, 0x1p-149, NULL },
+    { "tolerance ulp 0", 0, 0, 0, "" },
+    { "tolerance relative 0.1 ulp -0", 0, 0.1, 0, "relative 0.1" },
+    { "about no tolerance", 0, 0, 0, "" },
+};
+
+START_TEST(test_manifest__reads_a_tolerance)
+{
+    char text[400], formatted[KILN__TOLERANCE_SIZE], problem[400];
+    kiln_tolerance again;
+    snprintf(text, sizeof(text), "%s//! %s\n%s", HEAD, tolerances[_i].line, TAIL);
+    kiln__template *t = parse(text);
+    ck_assert(t->tolerance.ulp == tolerances[_i].ulp && t->tolerance.relative == tolerances[_i].relative &&
+              t->tolerance.absolute == tolerances[_i].absolute);
+    ck_assert(!signbit(t->tolerance.ulp));
+    ck_assert_uint_eq(t->tolerance.size, strncmp(tolerances[_i].line, "about", 5) == 0 ? 0 : sizeof(kiln_tolerance));
+    ck_assert(kiln__tolerance_is_exact(&t->tolerance) ==
+              (tolerances[_i].text != NULL && tolerances[_i].text[0] == '\0'));
+    kiln__tolerance_format(formatted, &t->tolerance);
+    if (tolerances[_i].text != NULL)
+        ck_assert_str_eq(formatted, tolerances[_i].text);
+    if (formatted[0] != '\0') {
+        ck_assert(kiln__tolerance_parse(&again, kiln__word_of(formatted), problem, sizeof(problem)));
+        ck_assert_mem_eq(&again, &t->tolerance, sizeof(again));
+    }
+    kiln__template_free(t);
+}
+END_TEST
+
+/* The text of the longest numbers has room. */
+START_TEST(test_manifest__writes_any_tolerance)
+{
+    const kiln_tolerance wide = { sizeof(wide), 1.7976931348623157e308, 2.2250738585072014e-308,
+                                  1.2345678901234567e-300 };
+    char formatted[KILN__TOLERANCE_SIZE], problem[400];
+    kiln_tolerance again;
+    kiln__tolerance_format(formatted, &wide);
+    ck_assert(kiln__tolerance_parse(&again, kiln__word_of(formatted), problem, sizeof(problem)));
+    ck_assert_mem_eq(&again, &wide, sizeof(wide));
 }
 END_TEST
 
@@ -470,6 +536,8 @@ Suite *kiln_test_spec_template_suite(void)
     tcase_add_test(tcase, test_manifest__byte_order_mark_is_skipped);
     tcase_add_test(tcase, test_manifest__reads_params_of_each_kind);
     tcase_add_test(tcase, test_manifest__reads_what_is_worth_trying);
+    tcase_add_loop_test(tcase, test_manifest__reads_a_tolerance, 0, COUNT(tolerances));
+    tcase_add_test(tcase, test_manifest__writes_any_tolerance);
     tcase_add_loop_test(tcase, test_manifest__failure_names_line_and_culprit, 0, COUNT(bad));
     tcase_add_loop_test(tcase, test_manifest__declarations_fit_to_the_limit_and_no_further, 0, COUNT(limits));
     tcase_add_test(tcase, test_manifest__lists_have_at_most_64_values);

@@ -444,7 +444,7 @@ START_TEST(test_templates__files_that_cannot_be_read_are_named)
     expect(kiln_template_load(service, kiln_test_temp_path("nul.cu"), NULL, &report), KILN_ESPEC, "it has a byte 0");
     expect(kiln_template_load(service, kiln_test_temp_path(""), NULL, &report), KILN_EINVAL, "it must end in .cu");
     expect(kiln_template_define(service, NULL, NULL, &name, &report), KILN_EINVAL, "must not be NULL");
-    expect(kiln_template_define(service, "//! template count\n", NULL, &name, &report), KILN_ESPEC, "is missing");
+    expect(kiln_template_define(service, "//! template compare\n", NULL, &name, &report), KILN_ESPEC, "is missing");
 }
 END_TEST
 

@@ -7,8 +7,8 @@
  * A program under test is steered by the environment: KILN_FAKE_CUDA="sm=90,devices=2,fail=cuMemAlloc:2". Fields,
  * each with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver),
  * eager=0 (1: another chip's cubin is refused when it is loaded, 0: when its first kernel is asked for, as drivers
- * do), alike=0 (1: all GPUs are of one model), relu6=0 (1: kernels of one input compute relu6 of f32, and kiln_count
- * counts), launch=0 and submit=0 (nanoseconds of made-up time, as set_cost, where the first is not 0; after a
+ * do), alike=0 (1: all GPUs are of one model), relu6=0 (1: kernels of one input compute relu6 of f32, and kiln_compare
+ * compares), launch=0 and submit=0 (nanoseconds of made-up time, as set_cost, where the first is not 0; after a
  * reset), shared=0 (bytes of static shared memory that kernels loaded from then on have beside their own);
  * bad=fault:BLOCK, bad=crash:BLOCK or bad=hang:BLOCK (what a kernel of one input with so many threads in a block
  * does to the GPU's context, to the process or to the thread that launches it); fail=NAME:CODE[:SKIP[:TIMES]] and

@@ -339,7 +339,7 @@ START_TEST(test_arguments__hosts_measure_on_the_same_arrays)
     ck_assert_int_eq(kiln_workload_make(&workload, service, kernel, two, &report), KILN_OK);
     ck_assert_int_eq(kiln_workload_get_info(workload, &info), KILN_OK);
     ck_assert(info.elements == 65 * 33 && info.bytes == 2 * 4 * 65 * 33 && info.arg_count == 2 && info.size_count == 2);
-    ck_assert_int_eq(kiln_verify(&found, service, kernel, NULL, info.sizes, 2, info.args, 2, 0, &report), KILN_OK);
+    ck_assert_int_eq(kiln_verify(&found, service, kernel, NULL, info.sizes, 2, info.args, 2, NULL, &report), KILN_OK);
     ck_assert_str_eq(found.against, "a second launch");
     ck_assert(found.compared == 65 * 33 && found.wrong == 0);
     ck_assert_int_eq(kiln_workload_reset(workload, &report), KILN_OK);

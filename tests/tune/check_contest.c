@@ -113,7 +113,7 @@ START_TEST(test_contest__what_does_not_compile_is_out)
     kiln_options options = kiln_test_options();
     open_service();
     kiln_kernel_release(kiln_test_get(service, "op=relu6 dtype=f32 target=cpu"));
-    kiln_kernel_release(kiln_test_get(service, "template=count op=differs(x,y) dtype=f32 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "template=compare dtype=f32 target=cpu"));
     kiln_close(service);
     options.strict = KILN_ON; /* only the reference is stored */
     service = kiln_test_open(&options);

@@ -43,7 +43,9 @@ static kiln__fields resolve(const char *text)
 static kiln_status make_arrays_of(const kiln__fields *full, uint64_t n, bool hot)
 {
     kiln__load load;
-    kiln_status status = kiln__load_of_spec(&load, full, &(kiln_work){ .elements = n }, &report);
+    bool flat = kiln__arguments_flat(&full->template->arguments);
+    const kiln_work work = { .elements = flat ? n : 0, .sizes = &n, .size_count = flat ? 0 : 1 };
+    kiln_status status = kiln__load_of_spec(&load, full, &work, &report);
     return status == KILN_OK ? kiln__arrays_init(&arrays, device, &load, hot, &report) : status;
 }
 
@@ -321,6 +323,100 @@ START_TEST(test_proof__finds_what_went_wrong)
 }
 END_TEST
 
+/* ---- Tolerances */
+
+/* A block of 96 makes results 4 units larger, one of 64 makes them 3 units larger, and poison as the device's makes
+ * them 3 units larger where `drift` is 1. The last byte of x is left out, so that nothing carries. */
+#define HEAD(name)                                                                                                   \
+    "//! template " name "\n//! param block 32,64,96 = 32\n//! entry " name " align 4\n//! size n\n//! tile block\n" \
+    "//! grid (n + tile - 1) / tile\n"
+#define ELEMENTWISE "//! arg out out f32[n] inplace\n//! arg x in f32[n]\n//! arg n uint64 = n\n"
+#define WHOLE       "//! arg out out f32[max(n, 1)]\n//! arg x in f32[max(n, 1)]\n//! arg n uint64 = n\n"
+#define UNITS_TWIN(drift)                                                                                        \
+    "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n" \
+    "                                                     void *const *args);\n"                                 \
+    "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"                    \
+    "    const int *x = *(const int *const *)args[1];\n    int *out = *(int *const *)args[0];\n"                 \
+    "    const unsigned long long n = *(const unsigned long long *)args[2];\n"                                   \
+    "    for (unsigned long long i = begin * KILN_TILE; i < end * KILN_TILE && i < n; i++)\n"                    \
+    "        out[i] = (x[i] & ~255) + (KILN_BLOCK == 96 ? 4 : KILN_BLOCK == 64 ? 3 : 0) +\n"                     \
+    "                 (" drift " && out[i] < 0 ? 3 : 0);\n}\n"
+
+static void define(const char *text, const char *twin)
+{
+    kiln_status status = kiln_template_define(service, text, twin, NULL, &report);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+}
+
+/* What a variant of the template computes: so many wrong elements. */
+static void expect_wrong(const char *template, int block, uint64_t wrong)
+{
+    char text[96];
+    snprintf(text, sizeof(text), "template=%s target=cpu block=%d", template, block);
+    kiln_kernel *kernel = kiln_test_get(service, text);
+    kiln__verdict verdict = check(kernel);
+    ck_assert_uint_eq(verdict.wrong, wrong);
+    ck_assert(!verdict.overrun && (wrong == 0 || verdict.first == 0));
+    kiln_kernel_release(kernel);
+}
+
+START_TEST(test_proof__variants_agree_within_the_tolerance)
+{
+    open_service();
+    define(HEAD("near") ELEMENTWISE "//! tolerance ulp 3\n", UNITS_TWIN("0"));
+    ck_assert_msg(prove("template=near target=cpu", N) == KILN_OK, "%s", report.message);
+    expect_wrong("near", 64, 0);
+    expect_wrong("near", 96, N);
+    ck_assert_str_eq(kiln__excess_of(&proof.comparer.tolerance).text, " by more than the tolerance (ulp 3)");
+    close_all();
+    open_service();
+    define(HEAD("near") ELEMENTWISE, UNITS_TWIN("0"));
+    ck_assert_msg(prove("template=near target=cpu", N) == KILN_OK, "%s", report.message);
+    expect_wrong("near", 32, 0);
+    expect_wrong("near", 64, N);
+    ck_assert_str_eq(kiln__excess_of(&proof.comparer.tolerance).text, "");
+    close_all();
+}
+END_TEST
+
+/* The default is compared with the cpu in other pieces, or with a second launch. */
+static const struct {
+    const char *arguments, *against, *message;
+} references[] = { { ELEMENTWISE, "the cpu twin", "is not equal to the cpu twin: 5003 elements differ" },
+                   { WHOLE, "the default variant",
+                     "is not equal to itself in a second launch, or leaves elements as "
+                     "they were: 5003 elements of out differ" } };
+
+START_TEST(test_proof__the_reference_agrees_within_the_tolerance)
+{
+    static const struct {
+        const char *tolerance, *excess;
+    } narrow[] = { { "", ", the first is 0" },
+                   { "//! tolerance ulp 2.5\n", " by more than the tolerance (ulp 2.5), the first is 0" },
+                   { "//! tolerance absolute 1e-30 relative 1e-9\n",
+                     " by more than the tolerance (relative 1e-9 absolute 1e-30), the first is 0" } };
+    char text[500], message[300];
+    for (int i = 0; i < 3; i++) {
+        open_service();
+        snprintf(text, sizeof(text), "%s%s%s", HEAD("drifts"), narrow[i].tolerance, references[_i].arguments);
+        define(text, UNITS_TWIN("1"));
+        ck_assert_int_eq(prove("template=drifts target=cpu", 5003), KILN_EMISMATCH);
+        snprintf(message, sizeof(message), "%s%s", references[_i].message, narrow[i].excess);
+        ck_assert_msg(strstr(report.message, message) != NULL, "%s", report.message);
+        close_all();
+    }
+    open_service();
+    snprintf(text, sizeof(text), "%s//! tolerance ulp 3\n%s", HEAD("drifts"), references[_i].arguments);
+    define(text, UNITS_TWIN("1"));
+    ck_assert_msg(prove("template=drifts target=cpu", 5003) == KILN_OK, "%s", report.message);
+    ck_assert_str_eq(proof.against, references[_i].against);
+    expect_wrong("drifts", 32, 0);
+    expect_wrong("drifts", 64, 0); /* both drift, so it is 3 units from the default */
+    expect_wrong("drifts", 96, 5003);
+    close_all();
+}
+END_TEST
+
 Suite *kiln_test_tune_proof_suite(void)
 {
     Suite *suite = suite_create("proof");
@@ -333,6 +429,8 @@ Suite *kiln_test_tune_proof_suite(void)
     tcase_add_loop_test(tcase, test_proof__right_kernels_pass, 0, 4);
     tcase_add_test(tcase, test_proof__another_op_does_not_pass);
     tcase_add_loop_test(tcase, test_proof__finds_what_went_wrong, 0, 4);
+    tcase_add_test(tcase, test_proof__variants_agree_within_the_tolerance);
+    tcase_add_loop_test(tcase, test_proof__the_reference_agrees_within_the_tolerance, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -294,13 +294,13 @@ static void expect_refusal(const char *const *texts, size_t count, const kiln_sw
 START_TEST(test_sweep__refuses_what_cannot_be_swept)
 {
     const char *mixed[] = { specs[0], "op=relu6 dtype=f16 target=cpu" }, *nothing[] = { specs[0], NULL };
-    const char *counting[] = { "template=count op=differs(x,y) dtype=f32 target=cpu" }, *wrong[] = { "op=relu7" };
+    const char *comparing[] = { "template=compare dtype=f32 target=cpu" }, *wrong[] = { "op=relu7" };
     kiln_sweep_options options = small();
     open_service();
     expect_refusal(mixed, 2, &options, KILN_ESPEC, "dtype=f16");
     expect_refusal(nothing, 2, &options, KILN_EINVAL, "NULL");
     expect_refusal(specs, 0, &options, KILN_EINVAL, "no specs");
-    expect_refusal(counting, 1, &options, KILN_EINVAL, "name its sizes (n)");
+    expect_refusal(comparing, 1, &options, KILN_EINVAL, "name its sizes (n)");
     expect_refusal(wrong, 1, &options, KILN_EOP, "relu7");
     options.rounds = 100001;
     expect_refusal(specs, SPECS, &options, KILN_EINVAL, "rounds");

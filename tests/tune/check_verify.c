@@ -51,14 +51,15 @@ static void define(const char *text, const char *twin)
     ck_assert_msg(status == KILN_OK, "%s", report.message);
 }
 
-static kiln_status verify(kiln_kernel *kernel, uint64_t n, float *result, const float *values, double tolerance)
+static kiln_status verify(kiln_kernel *kernel, uint64_t n, float *result, const float *values,
+                          const kiln_tolerance *tolerance)
 {
     const kiln_arg args[] = { KILN_ARRAY(result, n * sizeof(float)), KILN_ARRAY(values, n * sizeof(float)) };
     found = (kiln_verification)KILN_INIT(kiln_verification);
     return kiln_verify(&found, service, kernel, NULL, &n, 1, args, 2, tolerance, &report);
 }
 
-static kiln_status verify_spec(const char *text, float *result, const float *values, double tolerance)
+static kiln_status verify_spec(const char *text, float *result, const float *values, const kiln_tolerance *tolerance)
 {
     kiln_kernel *kernel = kiln_test_get(service, text);
     kiln_status status = verify(kernel, N, result, values, tolerance);
@@ -73,7 +74,7 @@ static float relu6_of(float value)
 
 START_TEST(test_verify__a_right_kernel)
 {
-    ck_assert_msg(verify_spec("op=relu6 dtype=f32 target=cpu", out, x, 0) == KILN_OK, "%s", report.message);
+    ck_assert_msg(verify_spec("op=relu6 dtype=f32 target=cpu", out, x, NULL) == KILN_OK, "%s", report.message);
     ck_assert_str_eq(found.against, "the cpu backend");
     ck_assert(found.compared == N && found.wrong == 0 && found.bound < 0);
     for (int i = 0; i < N; i++)
@@ -84,7 +85,7 @@ END_TEST
 START_TEST(test_verify__in_place)
 {
     memcpy(out, x, sizeof(out));
-    ck_assert_msg(verify_spec("op=relu6 dtype=f32 target=cpu", out, out, 0) == KILN_OK, "%s", report.message);
+    ck_assert_msg(verify_spec("op=relu6 dtype=f32 target=cpu", out, out, NULL) == KILN_OK, "%s", report.message);
     ck_assert(found.compared == N && found.wrong == 0);
     for (int i = 0; i < N; i++)
         ck_assert(out[i] == relu6_of(x[i]) || isnan(x[i]));
@@ -94,7 +95,7 @@ END_TEST
 START_TEST(test_verify__no_elements)
 {
     kiln_kernel *kernel = kiln_test_get(service, "op=relu6 dtype=f32 target=cpu");
-    ck_assert_int_eq(verify(kernel, 0, NULL, NULL, 0), KILN_OK);
+    ck_assert_int_eq(verify(kernel, 0, NULL, NULL, NULL), KILN_OK);
     ck_assert(found.compared == 0 && found.wrong == 0);
     kiln_kernel_release(kernel);
 }
@@ -105,7 +106,7 @@ START_TEST(test_verify__an_element_that_is_not_written)
 {
     define(HEAD("most") "//! arg out out f32[max(n, 1)]\n//! arg x in f32[max(n, 1)]\n//! arg n uint64 = n\n",
            TWIN "        if (i + 1 < n) out[i] = x[i];\n}\n");
-    ck_assert_int_eq(verify_spec("template=most dtype=f32 target=cpu", out, x, 0), KILN_EMISMATCH);
+    ck_assert_int_eq(verify_spec("template=most dtype=f32 target=cpu", out, x, NULL), KILN_EMISMATCH);
     ck_assert_str_eq(found.against, "a second launch");
     ck_assert(found.compared == N && found.wrong == 1 && found.argument == 0 && found.first == N - 1);
     ck_assert_ptr_nonnull(strstr(report.message, "is not equal to a second launch: 1 elements differ, the first is "
@@ -120,7 +121,7 @@ START_TEST(test_verify__what_is_read_and_written)
            TWIN "        out[i] += x[i];\n}\n");
     for (int i = 0; i < N; i++)
         out[i] = 2;
-    ck_assert_msg(verify_spec("template=collect dtype=f32 target=cpu", out, x, 0) == KILN_OK, "%s", report.message);
+    ck_assert_msg(verify_spec("template=collect dtype=f32 target=cpu", out, x, NULL) == KILN_OK, "%s", report.message);
     for (int i = 0; i < N; i++)
         ck_assert(out[i] == 2 + x[i] || isnan(x[i]));
 }
@@ -160,7 +161,7 @@ START_TEST(test_verify__takes_what_a_launch_takes)
         memset(out, 0, sizeof(out));
         found = (kiln_verification)KILN_INIT(kiln_verification);
         kiln_status status = way == 0 ? kiln_launch(kernel, NULL, sizes, 2, args, 4, NULL, &report)
-                                      : kiln_verify(&found, service, kernel, NULL, sizes, 2, args, 4, 0, &report);
+                                      : kiln_verify(&found, service, kernel, NULL, sizes, 2, args, 4, NULL, &report);
         ck_assert_msg(status == KILN_OK, "%s", report.message);
         for (int i = 0; i < CELLS; i++)
             ck_assert(out[i] == by * x[i] || isnan(x[i]));
@@ -182,6 +183,14 @@ START_TEST(test_verify__bad_arguments)
     kiln_options options = kiln_test_options();
     kiln_service *other = kiln_test_open(&options);
     kiln_grid grid = KILN_INIT(kiln_grid);
+    const kiln_tolerance tolerances[] = { { sizeof(kiln_tolerance), -1, 0, 0 },
+                                          { sizeof(kiln_tolerance), 0, NAN, 0 },
+                                          { sizeof(kiln_tolerance), 0, 0, INFINITY },
+                                          { 0, 1, 0, 0 } };
+    const struct {
+        kiln_tolerance base;
+        double more;
+    } newer = { { sizeof(newer), 1, 0, 0 }, 1 };
     memset(out, 7, sizeof(out));
     const struct {
         kiln_service *service;
@@ -189,13 +198,21 @@ START_TEST(test_verify__bad_arguments)
         const kiln_grid *grid;
         const kiln_arg *args;
         size_t sizes, count;
-        double tolerance;
-    } bad[] = { { NULL, kernel, NULL, args, 1, 2, 0 },     { service, NULL, NULL, args, 1, 2, 0 },
-                { service, kernel, &grid, args, 1, 2, 0 }, { service, kernel, NULL, NULL, 1, 2, 0 },
-                { service, kernel, NULL, args, 0, 2, 0 },  { service, kernel, NULL, args, 1, 1, 0 },
-                { service, kernel, NULL, args, 1, 2, -1 }, { service, kernel, NULL, args, 1, 2, NAN },
-                { service, kernel, NULL, small, 1, 2, 0 }, { service, kernel, NULL, number, 1, 2, 0 },
-                { other, kernel, NULL, args, 1, 2, 0 } };
+        const kiln_tolerance *tolerance;
+    } bad[] = { { NULL, kernel, NULL, args, 1, 2, NULL },
+                { service, NULL, NULL, args, 1, 2, NULL },
+                { service, kernel, &grid, args, 1, 2, NULL },
+                { service, kernel, NULL, NULL, 1, 2, NULL },
+                { service, kernel, NULL, args, 0, 2, NULL },
+                { service, kernel, NULL, args, 1, 1, NULL },
+                { service, kernel, NULL, args, 1, 2, &tolerances[0] },
+                { service, kernel, NULL, args, 1, 2, &tolerances[1] },
+                { service, kernel, NULL, small, 1, 2, NULL },
+                { service, kernel, NULL, number, 1, 2, NULL },
+                { service, kernel, NULL, args, 1, 2, &tolerances[2] },
+                { service, kernel, NULL, args, 1, 2, &tolerances[3] },
+                { service, kernel, NULL, args, 1, 2, &newer.base },
+                { other, kernel, NULL, args, 1, 2, NULL } };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         kiln_status status = kiln_verify(NULL, bad[i].service, bad[i].kernel, bad[i].grid, &n, bad[i].sizes,
                                          bad[i].args, bad[i].count, bad[i].tolerance, &report);
@@ -206,6 +223,89 @@ START_TEST(test_verify__bad_arguments)
         ck_assert_int_eq(((const char *)out)[i], 7);
     kiln_close(other);
     kiln_kernel_release(kernel);
+}
+END_TEST
+
+/* ---- Tolerances */
+
+/* Its results are 3 units above x in the first launch, whose poison is negative, and x in the second one. */
+#define DRIFTS(name, declared) \
+    HEAD(name) declared "//! arg out out f32[max(n, 1)]\n//! arg x in f32[max(n, 1)]\n//! arg n uint64 = n\n"
+#define DRIFTS_TWIN                                                                       \
+    TWIN "        { int bits, before; __builtin_memcpy(&bits, x + i, 4);\n"               \
+         "          __builtin_memcpy(&before, out + i, 4); bits += before < 0 ? 3 : 0;\n" \
+         "          __builtin_memcpy(out + i, &bits, 4); }\n}\n"
+#define UNIT 0x1p-23
+
+static const struct {
+    kiln_tolerance within, beyond;
+    const char *words;
+} tolerances[] = {
+    { { sizeof(kiln_tolerance), 3, 0, 0 }, { sizeof(kiln_tolerance), 2.5, 0, 0 }, "ulp 2.5" },
+    { { sizeof(kiln_tolerance), 0, 3 * UNIT, 0 }, { sizeof(kiln_tolerance), 0, 0.25 * UNIT, 0 }, "relative 2.98" },
+    { { sizeof(kiln_tolerance), 0, 0, 3 * UNIT }, { sizeof(kiln_tolerance), 0, 0, 2 * UNIT }, "absolute 2.38" },
+    { { sizeof(kiln_tolerance), 1, 1 * UNIT, 1 * UNIT },
+      { sizeof(kiln_tolerance), 1, 0, 1.5 * UNIT },
+      "ulp 1 absolute 1" },
+};
+
+/* Numbers from 1 to 1.25, with no bit so low that 3 units carry. */
+static void fill_with_ones(void)
+{
+    for (int i = 0; i < N; i++)
+        x[i] = 1 + (float)(i % 1024) * 0x1p-12f;
+}
+
+START_TEST(test_verify__a_tolerance_is_given)
+{
+    define(DRIFTS("drifts", ""), DRIFTS_TWIN);
+    fill_with_ones();
+    ck_assert_int_eq(verify_spec("template=drifts target=cpu", out, x, NULL), KILN_EMISMATCH);
+    ck_assert(found.wrong == N && found.ulp == 0 && found.relative == 0 && found.absolute == 0);
+    ck_assert_ptr_nonnull(strstr(report.message, "70001 elements differ, the first is element 0 of out"));
+    kiln_status status = verify_spec("template=drifts target=cpu", out, x, &tolerances[_i].within);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    ck_assert(found.compared == N && found.wrong == 0 && found.ulp == tolerances[_i].within.ulp);
+    ck_assert(found.relative == tolerances[_i].within.relative && found.absolute == tolerances[_i].within.absolute);
+    ck_assert_int_eq(verify_spec("template=drifts target=cpu", out, x, &tolerances[_i].beyond), KILN_EMISMATCH);
+    ck_assert(found.wrong == N && found.ulp == tolerances[_i].beyond.ulp);
+    ck_assert_msg(strstr(report.message, tolerances[_i].words) != NULL, "%s", report.message);
+    ck_assert_ptr_nonnull(strstr(report.message, "elements differ by more than the tolerance ("));
+}
+END_TEST
+
+/* What a host gives goes before what a template declares. */
+START_TEST(test_verify__a_tolerance_is_declared)
+{
+    const kiln_tolerance none = KILN_INIT(kiln_tolerance);
+    define(DRIFTS("three", "//! tolerance absolute 0 ulp 3\n"), DRIFTS_TWIN);
+    define(DRIFTS("two", "//! tolerance ulp 2\n"), DRIFTS_TWIN);
+    fill_with_ones();
+    kiln_status status = verify_spec("template=three target=cpu", out, x, NULL);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    ck_assert(found.wrong == 0 && found.ulp == 3 && found.relative == 0 && found.absolute == 0);
+    ck_assert_int_eq(verify_spec("template=three target=cpu", out, x, &none), KILN_EMISMATCH);
+    ck_assert(found.wrong == N && found.ulp == 0);
+    ck_assert_int_eq(verify_spec("template=three target=cpu", out, x, &tolerances[2].beyond), KILN_EMISMATCH);
+    ck_assert_int_eq(verify_spec("template=two target=cpu", out, x, NULL), KILN_EMISMATCH);
+    ck_assert_ptr_nonnull(
+        strstr(report.message, "70001 elements differ by more than the tolerance (ulp 2), the first"));
+    ck_assert_int_eq(verify_spec("template=two target=cpu", out, x, &tolerances[0].within), KILN_OK);
+}
+END_TEST
+
+START_TEST(test_verify__whole_numbers_are_equal)
+{
+    static const char twin[] = TWIN "        ((int *)out)[i] = (int)i + (((int *)out)[i] < 0);\n}\n";
+    const kiln_tolerance all = { sizeof(all), 1e9, 1e9, 1e9 };
+    define(HEAD("whole") "//! tolerance ulp 9 absolute 9\n//! arg out out int32[max(n, 1)]\n"
+                         "//! arg x in f32[max(n, 1)]\n//! arg n uint64 = n\n",
+           twin);
+    for (int way = 0; way < 2; way++) {
+        ck_assert_int_eq(verify_spec("template=whole target=cpu", out, x, way == 0 ? NULL : &all), KILN_EMISMATCH);
+        ck_assert(found.wrong == N && found.ulp == 0 && found.relative == 0 && found.absolute == 0);
+        ck_assert_ptr_null(strstr(report.message, "tolerance"));
+    }
 }
 END_TEST
 
@@ -242,9 +342,9 @@ START_TEST(test_verify__a_gpu_is_compared_with_the_cpu)
 {
     if (!open_gpu())
         return;
-    ck_assert_msg(verify_spec("op=relu6 dtype=f32", gpu_out, gpu_x, 0) == KILN_OK, "%s", report.message);
+    ck_assert_msg(verify_spec("op=relu6 dtype=f32", gpu_out, gpu_x, NULL) == KILN_OK, "%s", report.message);
     ck_assert_str_eq(found.against, "the cpu backend");
-    ck_assert_int_eq(verify_spec("op=hardtanh dtype=f32", gpu_out, gpu_x, 0), KILN_EMISMATCH);
+    ck_assert_int_eq(verify_spec("op=hardtanh dtype=f32", gpu_out, gpu_x, NULL), KILN_EMISMATCH);
     uint64_t wrong = 0, first = N;
     for (int i = N; i-- > 0;) {
         float right = x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i], got = relu6_of(x[i]);
@@ -263,12 +363,13 @@ START_TEST(test_verify__within_a_tolerance)
 {
     if (!open_gpu())
         return;
+    const kiln_tolerance four = { .size = sizeof(four), .ulp = 4 };
     ck_assert_int_eq(kiln_op_define(service, "near(x) = min(max(x, 0), 6) * 1.0000002 within 1 ulp of x * 2", NULL),
                      KILN_OK);
-    ck_assert_int_eq(verify_spec("op=near dtype=f32", gpu_out, gpu_x, 0), KILN_EMISMATCH);
+    ck_assert_int_eq(verify_spec("op=near dtype=f32", gpu_out, gpu_x, NULL), KILN_EMISMATCH);
     ck_assert_uint_gt(found.wrong, 1000);
-    ck_assert_int_eq(verify_spec("op=near dtype=f32", gpu_out, gpu_x, 4), KILN_EMISMATCH);
-    ck_assert(found.wrong == 0 && found.bound == 1 && found.worst > 1);
+    ck_assert_int_eq(verify_spec("op=near dtype=f32", gpu_out, gpu_x, &four), KILN_EMISMATCH);
+    ck_assert(found.wrong == 0 && found.bound == 1 && found.worst > 1 && found.ulp == 4);
     ck_assert_ptr_nonnull(strstr(report.message, "the definition allows 1"));
     free_arrays();
 }
@@ -295,11 +396,11 @@ START_TEST(test_verify__a_function_of_a_source)
     grid.grid[0] = (N + 255) / 256;
     grid.block[0] = 256;
     found = (kiln_verification)KILN_INIT(kiln_verification);
-    kiln_status status = kiln_verify(&found, service, kernel, &grid, NULL, 0, args, 3, 0, &report);
+    kiln_status status = kiln_verify(&found, service, kernel, &grid, NULL, 0, args, 3, NULL, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert_str_eq(found.against, "a second launch");
     ck_assert_uint_eq(found.compared, 2 * sizeof(out));
-    ck_assert_int_eq(kiln_verify(&found, service, kernel, NULL, NULL, 0, args, 3, 0, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln_verify(&found, service, kernel, NULL, NULL, 0, args, 3, NULL, &report), KILN_EINVAL);
     kiln_kernel_release(kernel);
     kiln_program_release(program);
     free_arrays();
@@ -320,6 +421,9 @@ Suite *kiln_test_tune_verify_suite(void)
     tcase_add_test(tcase, test_verify__what_is_read_and_written);
     tcase_add_test(tcase, test_verify__takes_what_a_launch_takes);
     tcase_add_test(tcase, test_verify__bad_arguments);
+    tcase_add_loop_test(tcase, test_verify__a_tolerance_is_given, 0, sizeof(tolerances) / sizeof(tolerances[0]));
+    tcase_add_test(tcase, test_verify__a_tolerance_is_declared);
+    tcase_add_test(tcase, test_verify__whole_numbers_are_equal);
     tcase_add_test(tcase, test_verify__a_gpu_is_compared_with_the_cpu);
     tcase_add_test(tcase, test_verify__within_a_tolerance);
     tcase_add_test(tcase, test_verify__a_function_of_a_source);

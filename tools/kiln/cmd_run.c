@@ -33,7 +33,8 @@ typedef struct run_array {
     const kiln_param *param;
     uint32_t index;       /* among the parameters of the kernel */
     size_t place;         /* among the arguments of a launch */
-    npy_array npy;        /* its file or, of a result, its shape */
+    npy_array npy;        /* its file or, of a result that is not read, its shape */
+    const char *to;       /* the file of a result */
     void *host, *device;  /* its memory, NULL until it is made; the same where that is enough */
     struct output output; /* of a result */
 } run_array;
@@ -78,7 +79,7 @@ static void parse_args(run_args *args, int argc, char **argv)
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
         { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a user-defined template that no input has",
           &args->texts.sizes },
-        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
+        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu, bit for bit or within a tolerance", &args->verify },
         { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
     };
@@ -145,7 +146,8 @@ static int find_arrays(run_job *job)
         job->count++;
         if (param->role == KILN_ROLE_IN)
             continue;
-        array->npy.path = results < files->count ? files->items[results] : "";
+        array->to = results < files->count ? files->items[results] : "";
+        array->npy.path = array->to; /* until an input of the same argument is opened */
         results++;
         job->result = job->result ? job->result : array;
     }
@@ -402,6 +404,10 @@ static void print_json(const run_job *job)
                               "time_ms", json_number(ms), "gbps", json_number(gigabytes_per_second(job->bytes, ms)),
                               "elements", json_count(job->result->npy.elements), "bytes", json_count(job->bytes),
                               "verified", verified ? json_boolean(!verified->differs) : json_null(), NULL);
+    if (verified)
+        json_put(object, "tolerance",
+                 json_text(tolerance_text(verified->found.ulp, verified->found.relative, verified->found.absolute)),
+                 NULL);
     if (verified && verified->found.bound >= 0)
         json_put(object, "reference_ulps", json_number(verified->found.worst), NULL);
     if (job->args->stats)
@@ -416,6 +422,16 @@ static char *sizes_text(const run_job *job)
     for (size_t i = 0; i < job->values.size_count && spectext_field(job->info.spec, "template"); i++)
         text_append(&text, " ", "%s=%" PRIu64, job->info.signature->sizes[i], job->values.sizes[i]);
     return text;
+}
+
+static void print_verified(FILE *stream, const kiln_verification *found)
+{
+    const char *tolerance = tolerance_text(found->ulp, found->relative, found->absolute);
+    if (*tolerance)
+        fprintf(stream, "verified  %" PRIu64 " elements agree with %s within %s\n", found->compared, found->against,
+                tolerance);
+    else
+        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", found->compared, found->against);
 }
 
 static void print_text(const run_job *job, FILE *stream)
@@ -434,7 +450,7 @@ static void print_text(const run_job *job, FILE *stream)
     fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(ms),
             job->args->time ? " (median)" : "", gigabytes_per_second(job->bytes, ms), job->result->npy.elements);
     if (found)
-        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", found->compared, found->against);
+        print_verified(stream, found);
     if (found && found->bound >= 0)
         fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", found->worst, found->bound);
     if (job->args->stats)
@@ -460,7 +476,7 @@ static int each_result(run_job *job, int (*act)(run_array *result))
 
 static int open_result(run_array *result)
 {
-    return output_open(&result->output, result->npy.path, result->npy.bytes);
+    return output_open(&result->output, result->to, result->npy.bytes);
 }
 
 static int commit_result(run_array *result)

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "commands.h"
 #include "kernels/argvalues.h"
+#include "kernels/trial.h"
 #include "text/jsonout.h"
 #include "text/table.h"
 
@@ -106,6 +107,13 @@ static const char *shape_text(const kiln_param *param)
     return need_format("[%s]", text);
 }
 
+/* "": none is declared. */
+static const char *tolerance_of(const kiln_template_info *info)
+{
+    const kiln_tolerance *declared = info->tolerance;
+    return declared ? tolerance_text(declared->ulp, declared->relative, declared->absolute) : "";
+}
+
 static void print_launch(const kiln_template_info *info)
 {
     const kiln_signature *signature = info->signature;
@@ -121,6 +129,8 @@ static void print_launch(const kiln_template_info *info)
     printf("block   %s\n", directions(info->block));
     if (*info->shared)
         printf("shared  %s\n", info->shared);
+    if (*tolerance_of(info))
+        printf("agree   within %s\n", tolerance_of(info));
     struct table *table = table_new("argument|role|type|shape or value");
     for (size_t i = 0; i < signature->param_count; i++) {
         const kiln_param *param = signature->params[i];
@@ -159,7 +169,7 @@ static void put_launch(json_t *object, const kiln_template_info *info)
         json_add(arguments, argument_json(signature->params[i]));
     json_put(object, "dtypes", dtypes, "sizes", texts_json(signature->sizes, signature->size_count), "args", arguments,
              "tile", json_text(info->tile), "grid", texts_json(signature->grid, 3), "block", texts_json(info->block, 3),
-             "shared", json_text(info->shared), NULL);
+             "shared", json_text(info->shared), "tolerance", json_text(tolerance_of(info)), NULL);
 }
 
 static void print_template(const kiln_template_info *info)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "text/spectext.h"
 
@@ -10,10 +11,34 @@ int verify_launch(verified_launch *out, struct session *session, kiln_kernel *ke
                   size_t size_count, const kiln_arg *args, size_t arg_count)
 {
     *out = (verified_launch){ .found = KILN_INIT(kiln_verification) };
-    kiln_status status = kiln_verify(&out->found, session->service, kernel, NULL, sizes, size_count, args, arg_count, 0,
-                                     &session->report);
+    kiln_status status = kiln_verify(&out->found, session->service, kernel, NULL, sizes, size_count, args, arg_count,
+                                     NULL, &session->report);
     out->differs = out->found.wrong > 0 || (out->found.bound >= 0 && out->found.worst > out->found.bound);
     return session_status(session, status, out->differs ? NULL : "cannot verify") ? STATUS_FAILED : STATUS_DONE;
+}
+
+/* With the fewest digits that are read back as the same number. */
+static char *shortest(double value)
+{
+    char *text = need_format("%.1g", value);
+    for (int digits = 2; digits <= 17 && strtod(text, NULL) != value; digits++)
+        text = need_format("%.*g", digits, value);
+    char *exponent = strstr(text, "e-0");
+    if (exponent) /* as declarations have it: 1e-5 */
+        memmove(exponent + 2, exponent + 3, strlen(exponent + 2));
+    return text;
+}
+
+char *tolerance_text(double ulp, double relative, double absolute)
+{
+    char *text = need_copy("");
+    if (ulp > 0)
+        text_append(&text, " ", "ulp %s", shortest(ulp));
+    if (relative > 0)
+        text_append(&text, " ", "relative %s", shortest(relative));
+    if (absolute > 0)
+        text_append(&text, " ", "absolute %s", shortest(absolute));
+    return text;
 }
 
 kiln_status submit_launch(void *data, void *stream)

@@ -25,6 +25,9 @@ typedef struct launch_job {
 } launch_job;
 kiln_status submit_launch(void *data, void *stream);
 
+/* The bounds of a tolerance that are not 0, as a template declares them: "ulp 2 absolute 1e-6"; "": equal bits. */
+char *tolerance_text(double ulp, double relative, double absolute);
+
 /* A plain copy, made in two ways: by the device and by a kernel. */
 typedef struct copy_job {
     kiln_device *device;

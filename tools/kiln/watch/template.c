@@ -310,7 +310,7 @@ static int try_kernel(version *now, watched *one, kiln_kernel *kernel, const kil
         status = kiln_workload_get_info(workload, &load);
     if (!status)
         status = kiln_verify(&found, session->service, kernel, NULL, load.sizes, load.size_count, load.args,
-                             load.arg_count, 0, report);
+                             load.arg_count, NULL, report);
     if (!status)
         status = kiln_workload_reset(workload, report);
     if (!status)
