@@ -242,7 +242,7 @@ static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_
 }
 
 /* The header in memory that a source with a prelude begins with: lines before the text would count as its own. */
-#define PRELUDE "kiln-prelude.h"
+#define PRELUDE "/kiln-prelude.h" /* no header of a user has a name that begins so */
 
 /* ---- One program on its way through NVRTC, inside a kiln__nvrtc_call */
 
@@ -757,10 +757,12 @@ static void run_source(job *work, const char *arch)
         work->prelude = NULL;
         if (work->status != KILN_OK || work->code != KILN__NVRTC_ERROR_COMPILATION || work->log == NULL)
             break;
-        if (foreseen)
+        if (foreseen) {
             kiln__text_fini(&prelude);
-        else if (tries == TRIES_MAX || !kiln__prelude_learn(&prelude, work->log))
+        } else if (tries == TRIES_MAX || !kiln__prelude_learn(&prelude, work->log)) {
+            check_memory(work, !prelude.failed);
             break;
+        }
         foreseen = false;
         end_job(work);
         *work = empty;

@@ -163,6 +163,8 @@ static kiln_status add_included(const search *s, const char *from, const char *t
     kiln_status status = KILN_OK;
     while (status == KILN_OK && (text = kiln__text_next_include(text)) != NULL) {
         size_t length = *text == '"' ? strcspn(text + 1, "\"\n") : 0;
+        if (*text == '<' && text[1] == '/')
+            status = add_named(s, from, (kiln__word){ text + 1, strcspn(text + 1, ">\n") });
         if (length > 0 && text[1 + length] == '"')
             status = add_named(s, from, (kiln__word){ text + 1, length });
     }

@@ -27,33 +27,58 @@ static const struct {
     { "--fmad", "-fma" },
 };
 
-void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
+enum { SHARED = sizeof(shared) / sizeof(shared[0]), UNSET = -1 };
+
+/* Takes what an option says of the values that both have. The last one counts. */
+static void take_shared(int values[SHARED], const char *option)
 {
     const char *value;
+    bool fast = kiln__option_is(option, "--use_fast_math", &value);
+    for (size_t i = 0; i < SHARED; i++)
+        if (fast)
+            values[i] = strcmp(shared[i].compiler, "--ftz") == 0 || strcmp(shared[i].compiler, "--fmad") == 0;
+        else if (kiln__option_is(option, shared[i].compiler, &value))
+            values[i] = strcmp(value, "true") == 0;
+}
+
+/* nvJitLink refuses an option that is given twice. */
+static void add_generation(const kiln__unit *unit, kiln__list *out, kiln__text *option)
+{
+    int values[SHARED];
+    const char *value, *registers = NULL, *directory = NULL;
+    for (size_t i = 0; i < SHARED; i++)
+        values[i] = UNSET;
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;) {
+        take_shared(values, at);
+        if (kiln__option_is(at, "--maxrregcount", &value))
+            registers = value;
+        else if (kiln__option_tells_directory(at))
+            directory =
+                strcmp(at, "-G") == 0 || (directory != NULL && strcmp(directory, "-g") == 0) ? "-g" : "-lineinfo";
+    }
+    kiln__list_add(out, "-lto");
+    if (registers != NULL) {
+        option->length = 0;
+        kiln__text_printf(option, "-maxrregcount=%s", registers);
+        kiln__list_add(out, kiln__text_string(option));
+    }
+    if (directory != NULL)
+        kiln__list_add(out, directory);
+    for (size_t i = 0; i < SHARED; i++) {
+        option->length = 0;
+        kiln__text_printf(option, "%s=%d", shared[i].linker, values[i]);
+        if (values[i] != UNSET)
+            kiln__list_add(out, kiln__text_string(option));
+    }
+}
+
+void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
+{
     kiln__text option = { 0 };
     kiln__text_printf(&option, "-arch=%s", unit->target.name);
     kiln__list_add(out, kiln__text_string(&option));
-    bool optimized = kiln__source_linking(unit) == KILN__LINK_OPTIMIZED;
-    if (optimized)
-        kiln__list_add(out, "-lto");
-    for (const char *at = NULL; optimized && (at = kiln__list_next(&unit->options, at)) != NULL;) {
-        bool fast = kiln__option_is(at, "--use_fast_math", &value);
-        if (kiln__option_is(at, "--maxrregcount", &value)) {
-            option.length = 0;
-            kiln__text_printf(&option, "-maxrregcount=%s", value);
-            kiln__list_add(out, kiln__text_string(&option));
-        } else if (kiln__option_tells_directory(at)) {
-            kiln__list_add(out, strcmp(at, "-G") == 0 ? "-g" : "-lineinfo");
-        }
-        for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-            if (fast || kiln__option_is(at, shared[i].compiler, &value)) {
-                bool on = fast ? strcmp(shared[i].compiler, "--ftz") == 0 || strcmp(shared[i].compiler, "--fmad") == 0
-                               : strcmp(value, "true") == 0;
-                option.length = 0;
-                kiln__text_printf(&option, "%s=%d", shared[i].linker, on);
-                kiln__list_add(out, kiln__text_string(&option));
-            }
-    }
+    if (kiln__source_linking(unit) == KILN__LINK_OPTIMIZED)
+        add_generation(unit, out, &option);
     out->bytes.failed = out->bytes.failed || option.failed;
     kiln__text_fini(&option);
 }

@@ -87,29 +87,37 @@ static size_t find_common(kiln__word word, const kiln__word before[HISTORY])
     return i;
 }
 
-/* Whether a token, a name that is not in std, is declared rather than used: `define` and `ifdef` stand before it, an
- * '=' or, for a type, the end of a typedef behind it. */
-static bool is_declared(const kiln__tokens *tokens, kiln__word word, kiln__word before)
+/* Whether a token, a name that is not in std, is declared or asked for rather than used: `define`, `ifdef` or `defined`
+ * stands before it, an '=' or, for a type, the end of a typedef behind it. */
+static bool is_declared(const kiln__tokens *tokens, kiln__word word, const kiln__word before[HISTORY])
 {
     static const char *const words[] = { "define", "undef", "ifdef", "ifndef", "defined", "struct", "class", "enum" };
     kiln__tokens ahead = *tokens;
     kiln__word after = kiln__tokens_next(&ahead);
     bool type = word.text[word.length - 1] == 't';
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (kiln__word_is(before, words[i]))
+        if (kiln__word_is(before[0], words[i]))
             return true;
+    if (kiln__word_is(before[0], "(") && kiln__word_is(before[1], "defined"))
+        return true;
     return (kiln__word_is(after, "=") && *ahead.at != '=') || (type && kiln__word_is(after, ";"));
 }
 
 /* Folders of the toolkit's headers. */
 static const char *const folders[] = { "cub/", "cuda/", "thrust/", "cooperative_groups/", "nv/" };
 
-/* Whether a name between < and > is that of a header of the toolkit or of Kiln. <name.h> is taken for one. */
+/* Beginnings of the names of the toolkit's headers that lie in no folder. */
+static const char *const beginnings[] = {
+    "cuda_", "cooperative_groups", "curand", "math_constants", "math_functions", "mma.h>", "vector_", "device_"
+};
+
+/* Whether a name between < and > is that of a header of the toolkit or of Kiln. A header of the user may declare any
+ * name. */
 static bool is_known_header(kiln__word name)
 {
-    if (memchr(name.text, '/', name.length) == NULL && name.length > 2 &&
-        memcmp(name.text + name.length - 2, ".h", 2) == 0)
-        return true;
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+        if (strncmp(name.text, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
         if (strncmp(name.text, folders[i], strlen(folders[i])) == 0)
             return true;
@@ -144,7 +152,7 @@ void kiln__prelude_foresee(kiln__text *prelude, const char *text)
         if (kiln__word_is(word, "std") && kiln__word_is(before[0], "namespace") && !kiln__word_is(before[1], "using"))
             return;
         if (name < COMMON && seen[name] != DECLARED)
-            seen[name] = !common[name].in_std && is_declared(&tokens, word, before[0]) ? DECLARED : USED;
+            seen[name] = !common[name].in_std && is_declared(&tokens, word, before) ? DECLARED : USED;
         memmove(before + 1, before, (HISTORY - 1) * sizeof(before[0]));
         before[0] = word;
     }

@@ -461,16 +461,15 @@ static size_t show_path(kiln__text *out, const kiln__unit *source, const char *a
         path = find_place(source, name, length);
     if (path == NULL)
         return 0;
-    if (name[length + 1] != '<') {
-        kiln__text_append(out, path);
-        return sizeof(KILN__READS_ROOT) + length;
-    }
     char place[KILN__PLACE_SIZE];
     snprintf(place, sizeof(place), "%.*s", (int)length, name);
     int file = kiln__reads_file_of(place);
     const char *shown = shown_name(source, file), *known = file > 0 ? kiln__source_base_name(shown) : source->name;
-    kiln__text_append(out, shown);
-    return sizeof(KILN__READS_ROOT) + length + strlen("/<") + strlen(known) + strlen(">");
+    const char *text = name + length + 1;
+    bool whole =
+        file >= 0 && *text == '<' && strncmp(text + 1, known, strlen(known)) == 0 && text[1 + strlen(known)] == '>';
+    kiln__text_append(out, whole ? shown : path);
+    return (whole ? (size_t)(text - at) + strlen(known) + 2 : sizeof(KILN__READS_ROOT) + length);
 }
 
 /* Appends the text for the user in place of the text at `at`, and returns how much of that it replaces; 0: nothing. */

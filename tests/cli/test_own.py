@@ -103,6 +103,16 @@ class Ops(Own):
         self.assertEqual(self.kiln(*line).stdout, "")
         self.assertEqual(self.kiln_json("warm", "--manifest", second, "--check")["missing"], 0)
 
+    def test_a_path_in_a_manifest_may_have_a_hash(self):
+        os.makedirs(self.path("a#b"))
+        for ending in ("cu", "c"):
+            with open(example("hardsigmoid256")[:-2] + ending) as file:
+                self.write(f"a#b/h.{ending}", file.read())
+        missing = self.kiln("warm", self.path("a#b/h.cu"), "--target", "cpu", "--check", status=1).stdout
+        self.assertIn("define template " + self.path("a#b/h.cu"), missing)
+        manifest = self.write("hash.txt", missing + " # a comment\n")
+        self.assertEqual(self.kiln_json("warm", "--manifest", manifest)["compiled"], 1)
+
     def test_a_record_is_replayed(self):
         record = self.path("record.txt")
         env = dict(self.env, KILN_RECORD=record)

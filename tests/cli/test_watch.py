@@ -490,6 +490,13 @@ class Sources(Watching):
         self.write("src/k.cu", PLAIN.replace('"depth.h"', '"sub/depth.h"'))
         self.watch(self.path("src/k.cu"), "--target", "sm_90")
         self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 128)
+        self.write("src/new.h", "#define MORE 1\n")  # its include is new, and so its first edit counts
+        self.write("src/k.cu", '#include "new.h"\n' + PLAIN.replace('"depth.h"', '"sub/depth.h"').replace("float room", "float more[MORE], room"))
+        self.next_round("good")
+        self.write("src/new.h", "#define MORE bad\n")
+        self.assertIn("bad", self.next_round("failed")["messages"])
+        self.write("src/new.h", "#define MORE 1\n")
+        self.next_round("good")
         self.write("src/sub/notes.txt", "no header")
         self.write("src/sub/depth.h", "#define DEPTH 64\n")
         self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 256)

@@ -43,6 +43,11 @@ step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
 step sources "$build/tests/device_sources"
 step programs env KILN_PROGRAMS="$here/../programs" "$build/tests/device_programs" ${KILN_CUDA_HEADERS:+-I "$KILN_CUDA_HEADERS"}
+if python3 -c 'import numpy' 2>/dev/null; then
+    step templates python3 "$here/templates.py" "$kiln" cuda:0
+else
+    echo "no NumPy here: the example templates are left out"
+fi
 step rowsum "$kiln" sweep 'template=rowsum op=hardsigmoid,add(x,y) dtype=f32,f64,f16,bf16' --size rows=4096 --size cols=5001
 step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200
 step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size

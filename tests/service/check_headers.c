@@ -100,6 +100,20 @@ START_TEST(test_headers__each_that_the_twin_reaches_counts)
 }
 END_TEST
 
+/* Such a file would be in no key. */
+START_TEST(test_headers__absolute_paths_are_refused)
+{
+    static const char *const forms[] = { "#include \"%s\"\n", "#include <%s>\n" };
+    char text[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), forms[i], kiln_test_temp_path("a.h"));
+        write_text("c.h", text);
+        ck_assert_int_eq(build(), KILN_EINVAL);
+        ck_assert_msg(strstr(report.message, "name headers as they lie in the folder") != NULL, "%s", report.message);
+    }
+}
+END_TEST
+
 START_TEST(test_headers__others_do_not_count)
 {
     expect_compiles(1);
@@ -207,6 +221,7 @@ Suite *kiln_test_service_headers_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_headers__each_that_the_twin_reaches_counts);
+    tcase_add_test(tcase, test_headers__absolute_paths_are_refused);
     tcase_add_test(tcase, test_headers__others_do_not_count);
     tcase_add_test(tcase, test_headers__edited_they_change_the_kernel_of_the_next_service);
     tcase_add_test(tcase, test_headers__that_cannot_be_read_are_named);

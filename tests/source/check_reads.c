@@ -136,7 +136,13 @@ START_TEST(test_option__some_link)
           " -arch=sm_90 -lto -maxrregcount=32 -ftz=1 -fma=0" },
         { { "-dlto", "--use_fast_math", "-lineinfo" },
           KILN__LINK_OPTIMIZED,
-          " -arch=sm_90 -lto -ftz=1 -prec-div=0 -prec-sqrt=0 -fma=1 -lineinfo" },
+          " -arch=sm_90 -lto -lineinfo -ftz=1 -prec-div=0 -prec-sqrt=0 -fma=1" },
+        { { "-dlto", "-ftz=true", "--use_fast_math", "-prec-div=true" },
+          KILN__LINK_OPTIMIZED,
+          " -arch=sm_90 -lto -ftz=1 -prec-div=1 -prec-sqrt=0 -fma=1" },
+        { { "-dlto", "-ftz=true", "-ftz=false", "-lineinfo" },
+          KILN__LINK_OPTIMIZED,
+          " -arch=sm_90 -lto -lineinfo -ftz=0" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln__unit unit = { .source = NULL };
@@ -546,6 +552,14 @@ START_TEST(test_source__log_is_in_the_users_words)
                                       "compilation of \"/kiln/src1/<<in>>\".\n/kiln/src1/b.h(1)\n");
     ck_assert_str_eq(log, "/dir/a.h(2): error: x\ncompilation of \"dir/x.cu\".\n"
                           "compilation of \"other/<in>\".\n/other/b.h(1)\n");
+    kiln__free(log);
+    /* A text may have such words itself. */
+    char end[] = "#error /kiln/src0/<";
+    log = kiln__source_show_log(&own, end);
+    ck_assert_str_eq(log, "#error /dir/<");
+    kiln__free(log);
+    log = kiln__source_show_log(&own, "/kiln/src0/<x.cu /kiln/src1/<y> /kiln/0/<x.cu>");
+    ck_assert_str_eq(log, "/dir/<x.cu /other/<y> /inc/<x.cu>");
     kiln__free(log);
     kiln__list_fini(&own.places);
     kiln__list_fini(&own.parts);

@@ -742,7 +742,7 @@ static int bench(struct session *session, void *data)
 
 int command_bench(int argc, char **argv)
 {
-    bench_args args = { .size = NULL };
+    bench_args args = { .size = { NULL, 0 } };
     bench_set set = { .args = &args };
     parse_args(&args, &set, argc, argv);
     int status = results_open(&set.results, args.csv, args.plot);

@@ -201,8 +201,9 @@ static int run_rounds(watch *self)
         return STATUS_FAILED;
     int status = run_round(self, &over);
     while (!over && watcher_wait(watcher)) {
-        status = run_round(self, &over);
         choose_beside(self);
+        watcher_renew(watcher);
+        status = run_round(self, &over);
     }
     watcher_close(watcher);
     return over ? status : interrupt_status();

@@ -39,8 +39,9 @@ struct watcher;
 struct watcher *watcher_open(const text_list *files, const text_list *trees, const text_list *beside);
 
 /* Waits for a change, and until 50 ms have passed without another, but 1 s at most. Returns false once the command
- * has been interrupted. */
+ * has been interrupted. Otherwise watcher_renew follows, which watches what the lists name now. */
 bool watcher_wait(struct watcher *watcher);
+void watcher_renew(struct watcher *watcher);
 void watcher_close(struct watcher *watcher);
 
 /* ---- CUDA files that declare no template: compiled, and compared by the resources of their functions */

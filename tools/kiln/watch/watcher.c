@@ -218,9 +218,13 @@ bool watcher_wait(struct watcher *watcher)
         return false;
     uv_timer_stop(&watcher->quiet);
     uv_timer_stop(&watcher->burst);
+    return true;
+}
+
+void watcher_renew(struct watcher *watcher)
+{
     uv_walk(&watcher->loop, close_handle, watcher);
     watch_all(watcher, false);
-    return true;
 }
 
 void watcher_close(struct watcher *watcher)
