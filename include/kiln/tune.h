@@ -253,8 +253,8 @@ typedef struct kiln_timing {
     uint64_t samples;
 } kiln_timing;
 
-/* Times contenders against each other on one device: each once a round, in orders in which each stands in each place
- * equally often and follows each other equally often, so that drift and neighbours affect all alike. `out` has an
+/* Times contenders against each other on one device, each once a round. In the orders of the rounds each stands in each
+ * place equally often and follows each other equally often. So drift and neighbours affect all alike. `out` has an
  * element for each. Submissions shorter than 0.5 ms are repeated within a sample, and a sample that is no replay comes
  * behind as many uncounted submissions of its contender. Events time a GPU, and the monotonic clock the cpu. Blocks.
  * Errors: KILN_EINVAL, KILN_EDEVICE, KILN_ENOMEM, those of submit. */

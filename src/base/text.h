@@ -49,7 +49,7 @@ const char *kiln__text_closest(const char *word, const char *(*name)(const void 
 /* True for letters, digits and '_', the first not a digit; ASCII only, whatever the locale. */
 bool kiln__text_is_identifier(const char *text, size_t length);
 
-/* What editors may write before the text of a file, in UTF-8. NVRTC and C compilers of old take it for text. */
+/* Editors may write it before the text of a file, in UTF-8. NVRTC and old C compilers take it for text. */
 #define KILN__TEXT_BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
 /* The text behind its byte-order mark, or all of it. */

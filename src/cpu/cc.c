@@ -19,9 +19,9 @@
 
 enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48, PATH_SIZE = 1024 + 32 };
 
-/* -ffp-contract=off and -fno-math-errno make the arithmetic that of the source; the rest keeps headers, paths, the
- * compiler's name and LD_RUN_PATH out of the result, so that equal text gives equal bytes. libm is for fma where the
- * instruction set has none. */
+/* -ffp-contract=off and -fno-math-errno make the arithmetic that of the source; the rest keeps paths, the compiler's
+ * name, LD_RUN_PATH and, except for a twin that includes, the system's headers out of the result. So equal text gives
+ * equal bytes. libm is for fma where the instruction set has none. */
 #define OPTIONS                                                                        \
     "-std=%s -O3 -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden " \
     "-march=%s -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "             \

@@ -452,7 +452,7 @@ static long cuda_version(const char *directory)
     return read_define(directory, "cuda.h", "CUDA_VERSION");
 }
 
-/* What has been found on the way through the places of CUDA's headers: paths, "" if there are none yet. */
+/* The directories found so far on the way through the places of CUDA's headers; "": not yet. */
 typedef struct headers {
     char cuda[PATH_MAX], cccl[PATH_MAX];
 } headers;

@@ -1,4 +1,4 @@
-/* What the text of a unit may include: places for a CUDA text, headers in memory for the twin of a template. */
+/* The headers that the text of a unit may include: places for a CUDA text, headers in memory for a template's twin. */
 #include "service/service.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* What nvcc includes before each text, of which NVRTC has nothing: only the lines for the names that a text needs, so
- * that a text may declare any of these names itself. The lines are those of Kiln's standard headers. */
+/* The names that nvcc includes before each text and NVRTC lacks. Only the lines for the names that a text needs come
+ * before it, so a text may declare any of these names itself. The lines are those of Kiln's standard headers. */
 #include "source/source.h"
 #include "source/tokens.h"
 #include "spec/embedded.h"

@@ -60,11 +60,11 @@ kiln__linking kiln__source_linking(const kiln__unit *unit);
  * source's options that concern that. */
 void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out);
 
-/* What is compiled before a source's text, by which it has the names that nvcc brings: INFINITY, uint32_t, std::min. A
- * text that declares such a name itself stays as it is. `foresee` appends the lines for names that the text uses, which
- * is a guess from its words; where they do not compile the text is compiled without. `learn` appends the lines for the
- * names that a failed compile did not know, and is true if there are any. The lines follow from the text, its files
- * and Kiln's headers, all of which are in the key. */
+/* The prelude is compiled before a source's text, which thereby has the names that nvcc brings: INFINITY, uint32_t,
+ * std::min. A text that declares such a name itself stays as it is. `foresee` appends the lines for names that the text
+ * uses. That is a guess from its words: where the lines do not compile, the text is compiled without. `learn` appends
+ * the lines for the names that a failed compile did not know, and is true if there are any. The lines follow from the
+ * text, its files and Kiln's headers, all of which are in the key. */
 void kiln__prelude_foresee(kiln__text *prelude, const char *text);
 bool kiln__prelude_learn(kiln__text *prelude, const char *log);
 

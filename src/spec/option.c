@@ -1,4 +1,4 @@
-/* The options of a CUDA compiler: what NVRTC is given of each, what is left out, and why others are refused. */
+/* The options of a CUDA compiler: those that NVRTC gets, those that are left out, and the reasons to refuse others. */
 #include "spec/option.h"
 
 #include <string.h>

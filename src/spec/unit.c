@@ -67,7 +67,7 @@ static bool has_twin(const kiln__fields *spec)
 }
 
 /* The user's text has a name and lines for the compiler's messages: those of the template and of its file. A path is
- * not among them, so that it is not in the key. What stands before it is Kiln's, and called so. */
+ * not among them, so that it is not in the key. The lines before it are Kiln's, and called so. */
 static void append_line(kiln__text *out, const kiln__fields *spec)
 {
     const kiln__template *template = spec->template;

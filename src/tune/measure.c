@@ -197,8 +197,8 @@ static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
 }
 
 /* Raises the repeats of contenders whose sample in the round was too short: the load was higher while they settled.
- * Then contenders that are about equally fast get equal samples: what the first submissions of a sample find in the
- * caches would else count more for one than for another. */
+ * Then contenders that are about equally fast get equal samples. Else the first submissions of a sample, which find
+ * other caches, would count more for one than for another. */
 static void adjust_repeats(measurement *m, double *row)
 {
     for (size_t c = 0; c < m->count; c++) {

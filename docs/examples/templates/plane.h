@@ -1,4 +1,4 @@
-/* What length.cu and its cpu twin have in common. */
+/* Shared by length.cu and its cpu twin. */
 #ifndef PLANE_H
 #define PLANE_H
 

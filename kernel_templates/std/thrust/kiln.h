@@ -1,5 +1,5 @@
-/* What all headers of Thrust have in front of them: the backend without CUDA's runtime, and what Thrust takes from the
- * C++ library besides the headers that Kiln brings. */
+/* Stands before each header of Thrust: the backend without CUDA's runtime, and names of the C++ library that Kiln's
+ * other headers do not bring. */
 #ifndef KILN_STD_THRUST_KILN_H
 #define KILN_STD_THRUST_KILN_H
 

@@ -11,11 +11,11 @@ kiln_status build_source(kiln_program **out, kiln_service *service, const kiln_s
 /* The same from the stores alone: KILN_ESTRICT where it would have to be compiled. */
 kiln_status find_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
-/* What `report` says of a source that was built: notes on its options, and the compiler's warnings, also where the
- * program was found compiled. "" for nothing. */
+/* The notes of `report` on the options of a built source, and the compiler's warnings, also where the program was found
+ * compiled; "": none. */
 const char *built_log(const kiln_program *program, const kiln_report *report);
 
-/* What a command that fills the cache has made, and how much of it is there at the end. All zero is nothing yet. */
+/* How many kernels a command has put into the cache, and how many are there at the end. Begins as all zero. */
 typedef struct built_tally {
     size_t compiled, kept, lost;
     char *reason; /* why the first lost one was not kept */
