@@ -219,17 +219,14 @@ static bool begins_with(kiln__word text, const char *prefix)
     return text.length >= strlen(prefix) && memcmp(text.text, prefix, strlen(prefix)) == 0;
 }
 
-/* The next line without its comment, which begins the line or stands behind a blank: a path may have a '#'. */
+/* The next line without its comment. */
 static kiln__word cut_line(kiln__word *text)
 {
     const char *end = memchr(text->text, '\n', text->length);
     kiln__word line = { text->text, end != NULL ? (size_t)(end - text->text) : text->length };
     size_t length = line.length + (end != NULL);
     *text = (kiln__word){ text->text + length, text->length - length };
-    for (size_t i = 0; i < line.length; i++)
-        if (line.text[i] == '#' && (i == 0 || line.text[i - 1] == ' ' || line.text[i - 1] == '\t'))
-            line.length = i;
-    return kiln__word_trim(line);
+    return kiln__record_line(line);
 }
 
 kiln_status kiln__manifest_read(kiln_service *service, const kiln_manifest *manifest, kiln_manifest_fn fn, void *data,

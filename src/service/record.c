@@ -86,6 +86,14 @@ void kiln__record_close(kiln__record *record)
     kiln__free(record);
 }
 
+kiln__word kiln__record_line(kiln__word line)
+{
+    for (size_t i = 0; i < line.length; i++)
+        if (line.text[i] == '#' && (i == 0 || kiln__word_is_blank(line.text[i - 1])))
+            line.length = i;
+    return kiln__word_trim(line);
+}
+
 /* Takes the whole lines of a piece of the file; returns their length. */
 static size_t take_lines(kiln__record *record, const char *text, size_t length)
 {
@@ -94,7 +102,7 @@ static size_t take_lines(kiln__record *record, const char *text, size_t length)
     uint8_t digest[KILN__CHECKSUM_SIZE];
     while ((end = memchr(text + done, '\n', length - done)) != NULL) {
         kiln__word line = { text + done, (size_t)(end - (text + done)) };
-        line = kiln__word_trim(kiln__word_cut(&line, "#"));
+        line = kiln__record_line(line);
         kiln__checksum(digest, line.text, line.length);
         if (line.length > 0)
             add_to_set(&record->held, digest); /* out of memory: a line may be written twice */

@@ -26,6 +26,10 @@ void kiln__record_add(kiln__record *record, const kiln__fields *asked);
 /* Adds "define KIND TEXT", of one line, in the same way: a definition that later lines need. */
 void kiln__record_define(kiln__record *record, const char *kind, const char *text);
 
+/* A line of a record or manifest, trimmed and without its comment. A comment begins the line or stands behind a blank,
+ * because a path may have a '#'. */
+kiln__word kiln__record_line(kiln__word line);
+
 /* How often a line could not be written. Any thread. */
 uint64_t kiln__record_errors(const kiln__record *record);
 

@@ -47,7 +47,8 @@ static void read_as_answer(const kiln__frame *frame)
     for (const char *c = report.log; c != NULL && *c != '\0'; c++)
         FUZZ_REQUIRE(*c == '\n' || *c == '\t' || ((unsigned char)*c >= 0x20 && *c != 0x7F), "a log is clean");
     if (kiln__worker_get_image(frame, &image, &toolchain, &no_memory)) {
-        FUZZ_REQUIRE(image.toolchain[0] != '\0' && image.ptx_length == strlen(image.ptx), "an image is whole");
+        FUZZ_REQUIRE(image.toolchain[0] != '\0' && image.ptx_length == (image.ptx != NULL ? strlen(image.ptx) : 0),
+                     "an image is whole");
         kiln__image_fini(&image);
     }
     kiln_report_clear(&report);
