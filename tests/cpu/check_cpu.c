@@ -265,7 +265,7 @@ static double load_ms(const kiln__image *image, kiln__module **out, int count)
 /* The loader itself compares each name with all that it has, so that a load takes longer, but not by much. */
 START_TEST(the_last_of_many_kernels_loads_as_the_first)
 {
-    enum { KERNELS = 2000, PART = 100 };
+    enum { KERNELS = KILN_TEST_SANITIZED ? 500 : 2000, PART = 100 }; /* a sanitizer looks at every library again */
     static kiln__module *modules[KERNELS];
     struct rlimit limit;
     int before = open_files(), value = -1;
@@ -280,7 +280,7 @@ START_TEST(the_last_of_many_kernels_loads_as_the_first)
     load_ms(&image, modules + PART, KERNELS - 2 * PART);
     opened = 0;
     double last = load_ms(&image, modules + KERNELS - PART, PART);
-    printf("   a kernel loads in %.3f ms, the 2000th in %.3f ms\n", first, last);
+    printf("   a kernel loads in %.3f ms, number %d in %.3f ms\n", first, KERNELS, last);
     ck_assert_int_le(opened, 2 * PART);
     ck_assert_msg(KILN_TEST_SANITIZED || last < 0.5, "%g ms, at first %g ms", last, first);
     ck_assert_int_eq(kiln_test_temp_count("."), 0);
