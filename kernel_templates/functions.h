@@ -1,5 +1,8 @@
-/* The functions that definitions of ops may call and that real.h does not have. Each rounds as its comment says, on the
- * GPU (CUDA C++) and on the cpu (C) alike, so that both give the same bits; any NaN equals any NaN.
+/* The functions that definitions of ops may call and that real.h does not have.
+ *
+ * The first ones round once or not at all: they have the same bits on the GPU (CUDA C++) and on the cpu (C); any NaN
+ * equals any NaN. exp, log and tanh do so with math=portable, where they consist of such steps. Otherwise a GPU has
+ * CUDA's own functions, the ones that PyTorch's kernels call, and the cpu these or those of the C library.
  *
  * A function is a line "//! function NAME(inputs)", lines of documentation that begin with "//!", and the C function
  * kiln_NAME. It is built from real.h, and from functions above it. A unit takes only the functions that it uses. */
@@ -12,12 +15,17 @@
 //! x / y, rounded once.
 KILN_FN kiln_real kiln_div(kiln_real x, kiln_real y)
 {
-#if defined(__CUDACC__) && defined(KILN_DTYPE_F64)
-    return __ddiv_rn(x, y);
-#elif defined(__CUDACC__)
-    return __fdiv_rn(x, y);
-#else
     return x / y;
+}
+
+//! function over(x, y)
+//! x / y where y is the same for all elements. As PyTorch it multiplies by 1 / y, but not with math=portable.
+KILN_FN kiln_real kiln_over(kiln_real x, kiln_real y)
+{
+#if defined(KILN_MATH_PORTABLE)
+    return kiln_div(x, y);
+#else
+    return kiln_mul(x, kiln_div((kiln_real)1, y));
 #endif
 }
 
@@ -25,15 +33,7 @@ KILN_FN kiln_real kiln_div(kiln_real x, kiln_real y)
 //! The square root, rounded once; -0 stays -0, below 0 it is NaN.
 KILN_FN kiln_real kiln_sqrt(kiln_real x)
 {
-#if defined(__CUDACC__) && defined(KILN_DTYPE_F64)
-    return __dsqrt_rn(x);
-#elif defined(__CUDACC__)
-    return __fsqrt_rn(x);
-#elif defined(KILN_DTYPE_F64)
-    return __builtin_sqrt(x);
-#else
-    return __builtin_sqrtf(x);
-#endif
+    return KILN_LIBRARY(sqrt)(x);
 }
 
 //! function abs(x)
@@ -74,70 +74,55 @@ KILN_FN kiln_real kiln_clamp(kiln_real x, kiln_real y, kiln_real z)
     return kiln_min(kiln_max(x, y), z);
 }
 
+//! function stored(x)
+//! x rounded to the dtype of the arrays, as if it were stored and loaded again.
+KILN_FN kiln_real kiln_stored(kiln_real x)
+{
+    return kiln_load(kiln_store(x));
+}
+
 //! function floor(x)
 //! The greatest whole number that is not above x.
 KILN_FN kiln_real kiln_floor(kiln_real x)
 {
-#if defined(KILN_DTYPE_F64) && defined(__CUDACC__)
-    return floor(x);
-#elif defined(__CUDACC__)
-    return floorf(x);
-#elif defined(KILN_DTYPE_F64)
-    return __builtin_floor(x);
-#else
-    return __builtin_floorf(x);
-#endif
+    return KILN_LIBRARY(floor)(x);
 }
 
 //! function ceil(x)
 //! The least whole number that is not below x.
 KILN_FN kiln_real kiln_ceil(kiln_real x)
 {
-#if defined(KILN_DTYPE_F64) && defined(__CUDACC__)
-    return ceil(x);
-#elif defined(__CUDACC__)
-    return ceilf(x);
-#elif defined(KILN_DTYPE_F64)
-    return __builtin_ceil(x);
-#else
-    return __builtin_ceilf(x);
-#endif
+    return KILN_LIBRARY(ceil)(x);
 }
 
 //! function trunc(x)
 //! x without its fraction.
 KILN_FN kiln_real kiln_trunc(kiln_real x)
 {
-#if defined(KILN_DTYPE_F64) && defined(__CUDACC__)
-    return trunc(x);
-#elif defined(__CUDACC__)
-    return truncf(x);
-#elif defined(KILN_DTYPE_F64)
-    return __builtin_trunc(x);
-#else
-    return __builtin_truncf(x);
-#endif
+    return KILN_LIBRARY(trunc)(x);
 }
 
 //! function rint(x)
 //! The nearest whole number, of two the even one.
 KILN_FN kiln_real kiln_rint(kiln_real x)
 {
-#if defined(KILN_DTYPE_F64) && defined(__CUDACC__)
-    return rint(x);
-#elif defined(__CUDACC__)
-    return rintf(x);
-#elif defined(KILN_DTYPE_F64)
-    return __builtin_rint(x);
-#else
-    return __builtin_rintf(x);
-#endif
+    return KILN_LIBRARY(rint)(x);
+}
+
+//! function fmod(x, y)
+//! The remainder of x / y with the sign of x, exact.
+KILN_FN kiln_real kiln_fmod(kiln_real x, kiln_real y)
+{
+    return KILN_LIBRARY(fmod)(x, y);
 }
 
 //! function exp(x)
-//! e to the power of x, within 2 ulp: rounded step by step, so that GPU and cpu agree.
+//! e to the power of x. Portable and on the cpu within 2 ulp, rounded step by step.
 KILN_FN kiln_real kiln_exp(kiln_real x)
 {
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+    return KILN_LIBRARY(exp)(x);
+#else
     /* x = n ln 2 + r with abs(r) below 0.35, a series in r, and two steps to 2^n, so that subnormals come out right. */
 #if defined(KILN_DTYPE_F64)
     kiln_real within = kiln_min(kiln_max(x, (kiln_real)-746), (kiln_real)710);
@@ -172,12 +157,16 @@ KILN_FN kiln_real kiln_exp(kiln_real x)
     kiln_real second = kiln_from_bits((kiln_bits_t)(power - half + 127) << 23);
 #endif
     return kiln_mul(kiln_mul(p, first), second);
+#endif
 }
 
 //! function log(x)
-//! The natural logarithm, within 2 ulp: rounded step by step, so that GPU and cpu agree. -inf for 0, NaN below.
+//! The natural logarithm. Portable and on the cpu within 2 ulp, rounded step by step. -inf for 0, NaN below.
 KILN_FN kiln_real kiln_log(kiln_real x)
 {
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+    return KILN_LIBRARY(log)(x);
+#else
     /* x = 2^n (1 + f) with 1 + f around 1, and the series of log(1 + f) in s = f / (2 + f). */
 #if defined(KILN_DTYPE_F64)
     int small = x < (kiln_real)0x1p-1022;
@@ -214,12 +203,16 @@ KILN_FN kiln_real kiln_log(kiln_real x)
     kiln_real infinite = (kiln_real)KILN_INFINITY;
     kiln_real beyond = x == 0 ? -infinite : x < 0 ? kiln_add(infinite, -infinite) : x;
     return x > 0 && x < infinite ? value : beyond;
+#endif
 }
 
 //! function tanh(x)
-//! The hyperbolic tangent, within 4 ulp: rounded step by step, so that GPU and cpu agree.
+//! The hyperbolic tangent. Portable and on the cpu within 4 ulp, rounded step by step.
 KILN_FN kiln_real kiln_tanh(kiln_real x)
 {
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+    return KILN_LIBRARY(tanh)(x);
+#else
     /* Of y = 2 abs(x): (exp(y) - 1) / (exp(y) + 1), with a series for exp(y) - 1 where that is small. */
     kiln_real y = kiln_mul((kiln_real)2, kiln_abs(x));
 #if defined(KILN_DTYPE_F64)
@@ -250,6 +243,183 @@ KILN_FN kiln_real kiln_tanh(kiln_real x)
     kiln_real near = kiln_mul(p, y), far = kiln_div((kiln_real)2, kiln_add(kiln_exp(y), (kiln_real)1));
     kiln_real value = y < (kiln_real)1.1 ? kiln_div(near, kiln_add(near, (kiln_real)2)) : kiln_add((kiln_real)1, -far);
     return kiln_copysign(value, x);
+#endif
+}
+
+//! function exp_add(x, y)
+//! x + exp(y) as CUDA's compiler builds it: the sum is fused with the last multiplication of exp.
+KILN_FN kiln_real kiln_exp_add(kiln_real x, kiln_real y)
+{
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+    return x + KILN_LIBRARY(exp)(y);
+#else
+    return kiln_add(x, kiln_exp(y));
+#endif
+}
+
+//! function rsqrt(x)
+//! 1 / sqrt(x); on a GPU as its instruction approximates it.
+KILN_FN kiln_real kiln_rsqrt(kiln_real x)
+{
+#if defined(__CUDACC__)
+    return KILN_LIBRARY(rsqrt)(x);
+#else
+    return kiln_div((kiln_real)1, kiln_sqrt(x));
+#endif
+}
+
+//! function exp2(x)
+//! 2 to the power of x.
+KILN_FN kiln_real kiln_exp2(kiln_real x)
+{
+    return KILN_LIBRARY(exp2)(x);
+}
+
+//! function expm1(x)
+//! exp(x) - 1, accurate where x is small.
+KILN_FN kiln_real kiln_expm1(kiln_real x)
+{
+    return KILN_LIBRARY(expm1)(x);
+}
+
+//! function log1p(x)
+//! log(1 + x), accurate where x is small.
+KILN_FN kiln_real kiln_log1p(kiln_real x)
+{
+    return KILN_LIBRARY(log1p)(x);
+}
+
+//! function log2(x)
+//! The logarithm to base 2.
+KILN_FN kiln_real kiln_log2(kiln_real x)
+{
+    return KILN_LIBRARY(log2)(x);
+}
+
+//! function log10(x)
+//! The logarithm to base 10.
+KILN_FN kiln_real kiln_log10(kiln_real x)
+{
+    return KILN_LIBRARY(log10)(x);
+}
+
+//! function sin(x)
+//! The sine of x in radians.
+KILN_FN kiln_real kiln_sin(kiln_real x)
+{
+    return KILN_LIBRARY(sin)(x);
+}
+
+//! function cos(x)
+//! The cosine of x in radians.
+KILN_FN kiln_real kiln_cos(kiln_real x)
+{
+    return KILN_LIBRARY(cos)(x);
+}
+
+//! function tan(x)
+//! The tangent of x in radians.
+KILN_FN kiln_real kiln_tan(kiln_real x)
+{
+    return KILN_LIBRARY(tan)(x);
+}
+
+//! function asin(x)
+//! The inverse sine, in radians.
+KILN_FN kiln_real kiln_asin(kiln_real x)
+{
+    return KILN_LIBRARY(asin)(x);
+}
+
+//! function acos(x)
+//! The inverse cosine, in radians.
+KILN_FN kiln_real kiln_acos(kiln_real x)
+{
+    return KILN_LIBRARY(acos)(x);
+}
+
+//! function atan(x)
+//! The inverse tangent, in radians.
+KILN_FN kiln_real kiln_atan(kiln_real x)
+{
+    return KILN_LIBRARY(atan)(x);
+}
+
+//! function sinh(x)
+//! The hyperbolic sine.
+KILN_FN kiln_real kiln_sinh(kiln_real x)
+{
+    return KILN_LIBRARY(sinh)(x);
+}
+
+//! function cosh(x)
+//! The hyperbolic cosine.
+KILN_FN kiln_real kiln_cosh(kiln_real x)
+{
+    return KILN_LIBRARY(cosh)(x);
+}
+
+//! function asinh(x)
+//! The inverse hyperbolic sine.
+KILN_FN kiln_real kiln_asinh(kiln_real x)
+{
+    return KILN_LIBRARY(asinh)(x);
+}
+
+//! function acosh(x)
+//! The inverse hyperbolic cosine.
+KILN_FN kiln_real kiln_acosh(kiln_real x)
+{
+    return KILN_LIBRARY(acosh)(x);
+}
+
+//! function atanh(x)
+//! The inverse hyperbolic tangent.
+KILN_FN kiln_real kiln_atanh(kiln_real x)
+{
+    return KILN_LIBRARY(atanh)(x);
+}
+
+//! function erf(x)
+//! The error function.
+KILN_FN kiln_real kiln_erf(kiln_real x)
+{
+    return KILN_LIBRARY(erf)(x);
+}
+
+//! function erfc(x)
+//! 1 - erf(x), accurate where x is large.
+KILN_FN kiln_real kiln_erfc(kiln_real x)
+{
+    return KILN_LIBRARY(erfc)(x);
+}
+
+//! function lgamma(x)
+//! The logarithm of the absolute value of the gamma function.
+KILN_FN kiln_real kiln_lgamma(kiln_real x)
+{
+    return KILN_LIBRARY(lgamma)(x);
+}
+
+//! function atan2(x, y)
+//! The angle of the point (y, x), from -pi to pi.
+KILN_FN kiln_real kiln_atan2(kiln_real x, kiln_real y)
+{
+    return KILN_LIBRARY(atan2)(x, y);
+}
+
+//! function hypot(x, y)
+//! sqrt(x * x + y * y), without overflow on the way.
+KILN_FN kiln_real kiln_hypot(kiln_real x, kiln_real y)
+{
+    return KILN_LIBRARY(hypot)(x, y);
+}
+
+//! function pow(x, y)
+//! x to the power of y.
+KILN_FN kiln_real kiln_pow(kiln_real x, kiln_real y)
+{
+    return KILN_LIBRARY(pow)(x, y);
 }
 
 //! end

@@ -28,6 +28,17 @@
 #define KILN_INFINITY __builtin_inf()
 #endif
 
+/* The function of CUDA or of the C library by its name in C: KILN_LIBRARY(erf) is erff where values are floats. */
+#if defined(__CUDACC__) && defined(KILN_DTYPE_F64)
+#define KILN_LIBRARY(name) name
+#elif defined(__CUDACC__)
+#define KILN_LIBRARY(name) name##f
+#elif defined(KILN_DTYPE_F64)
+#define KILN_LIBRARY(name) __builtin_##name
+#else
+#define KILN_LIBRARY(name) __builtin_##name##f
+#endif
+
 /* The first KILN_INPUTS of three things: parameters, declarations, arguments or expressions. */
 #if KILN_INPUTS == 1
 #define KILN_TAKE(x, y, z) x

@@ -397,9 +397,15 @@ KILN_API void kiln_cancel(kiln_queue *queue, kiln_ticket ticket);
 /* An op. All of it is borrowed for the callback. */
 typedef struct kiln_op_info {
     size_t size;
-    const char *name;      /* "hardtanh" */
-    const char *signature; /* "hardtanh(x; lo=-1, hi=1)" */
-    const char *doc;       /* lines that end with '\n' */
+    const char *name;       /* "hardtanh" */
+    const char *signature;  /* "hardtanh(x; lo=-1, hi=1)" */
+    const char *definition; /* the signature, '=' and the expression */
+    const char *doc;        /* lines that end with '\n' */
+    const char *nan;        /* on NaN, infinities and signed zeros, likewise; "": nothing is said */
+    const char *elsewhere;  /* on other definitions of the name, likewise */
+    const char *functions;  /* that have other bits on the cpu than CUDA's, "exp 4 ulp, erf 4 ulp": how far they may be
+                              apart with math=torch; "": GPU and cpu have the same bits */
+    int portable;           /* 1: math=portable can build it */
     uint32_t inputs, params;
     const char *origin; /* "": Kiln's; "defined": user-defined */
 } kiln_op_info;
@@ -458,7 +464,7 @@ typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);
 
 /* Defines an op for the life of the service: "NAME(x, y; p=1) = EXPRESSION", with up to three inputs and eight
- * parameters. docs/ops.md has the language. GPU and cpu compute the same bits. An equal definition again does nothing.
+ * parameters. docs/ops.md has the language. An equal definition again does nothing.
  * Errors: KILN_EOP (the report says what and where; a name that is taken; more than 1024 ops), KILN_ENOMEM. */
 KILN_API kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report);
 

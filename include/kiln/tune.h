@@ -212,13 +212,16 @@ typedef struct kiln_verification {
     double bound;                   /* of the definition, in units of the last place; below 0: it has none */
     double worst;                   /* error found, in the same unit */
     uint64_t worst_at;              /* index of that element */
-    double ulp, relative, absolute; /* the tolerance that was applied; all 0: equal bits */
+    double ulp, relative, absolute; /* the tolerance that was applied; all 0: equal bits, unless bounded */
+    int bounded; /* 1: as far apart as the op's functions may be with math=torch (kiln_op_info.functions) */
 } kiln_verification;
 
 /* Launches a kernel as kiln_launch, without a stream, and compares its results with those of the cpu from the same
  * values. A source's function, or a kernel that nothing else computes, is launched twice on the same values instead.
  * Elements agree within `tolerance`, or, if it is NULL, within the tolerance that the kernel's template declares.
- * Without either, and in arrays of whole numbers and of a source's function, bits must be equal, or both numbers NaN.
+ * Without either, elements of an op that calls functions with other bits on the cpu agree within the bounds of these
+ * (docs/numerics.md). Otherwise, and in arrays of whole numbers and of a source's function, bits must be equal, or both
+ * numbers NaN.
  * The call poisons arrays that are only written; all arrays hold the kernel's results afterwards. *out (may be NULL) is
  * filled even if results differ.
  *

@@ -332,7 +332,12 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
         kiln_op_info info = { .size = sizeof(info),
                               .name = op->name,
                               .signature = op->signature,
-                              .doc = op->doc,
+                              .definition = op->definition,
+                              .doc = op->notes[KILN__NOTE_DOC],
+                              .nan = op->notes[KILN__NOTE_NAN],
+                              .elsewhere = op->notes[KILN__NOTE_ELSEWHERE],
+                              .functions = op->functions,
+                              .portable = kiln__op_is_portable(op),
                               .inputs = op->inputs,
                               .params = op->params,
                               .origin = i >= table->row_count ? "defined" : "" };

@@ -274,7 +274,8 @@ kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kern
                                       .worst_at = verdict.worst_at,
                                       .ulp = verdict.tolerance.ulp,
                                       .relative = verdict.tolerance.relative,
-                                      .absolute = verdict.tolerance.absolute };
+                                      .absolute = verdict.tolerance.absolute,
+                                      .bounded = verdict.bounded };
     status = kiln__hand_out(out, &found, sizeof(found));
     return status == KILN_OK ? kiln__verify_refuse(&verdict, kernel->spec, report) : status;
 }

@@ -33,8 +33,9 @@ typedef struct option {
     const char *text;
     bool optional;
     /* The units that have it. CLOSED: compiled as a source, without a directory to search. DEVICE: a source whose
-     * functions without annotation are device functions. TEMPLATE: any template that does not set it itself. */
-    enum { EVERY, KILN, CLOSED, DEVICE, TEMPLATE } of;
+     * functions without annotation are device functions. TEMPLATE: any template that does not set it itself.
+     * SPELT: the same, unless it contracts. */
+    enum { EVERY, KILN, CLOSED, DEVICE, TEMPLATE, SPELT } of;
 } option;
 
 static const option options[] = {
@@ -45,7 +46,7 @@ static const option options[] = {
     { "-frandom-seed=kiln", true, EVERY }, /* else names of internal symbols may hold the time and the process id */
     { "--minimal", true, KILN }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
     { "-std=c++17", false, TEMPLATE },
-    { "--fmad=false", false, TEMPLATE }, /* ops spell out where they fuse */
+    { "--fmad=false", false, SPELT }, /* ops spell out where they fuse */
     { "-default-device", false, DEVICE },
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
@@ -79,6 +80,10 @@ static bool applies(const option *which, const kiln__unit *unit, bool closed)
         return source && closed;
     case DEVICE:
         return takes_for_device(unit);
+    case SPELT:
+        if (unit->contracts)
+            return false;
+        break;
     case TEMPLATE:
         break;
     }

@@ -306,6 +306,24 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
     return operations;
 }
 
+static bool holds_for_ops(const kiln__expr *expr, const kiln__op_table *table, bool (*holds)(const kiln__op *op))
+{
+    for (uint32_t i = 0; i < expr->count; i++)
+        if (expr->nodes[i].op >= 0 && !holds(kiln__op_at(table, (uint32_t)expr->nodes[i].op)))
+            return false;
+    return true;
+}
+
+bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table)
+{
+    return holds_for_ops(expr, table, kiln__op_is_exact);
+}
+
+bool kiln__expr_is_portable(const kiln__expr *expr, const kiln__op_table *table)
+{
+    return holds_for_ops(expr, table, kiln__op_is_portable);
+}
+
 static void refuse_syntax(binder *b, const kiln__syntax_fault *fault)
 {
     kiln__quote name = kiln__word_quote(fault->call), rest = quote_from(b, fault->at);

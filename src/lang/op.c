@@ -61,6 +61,28 @@ static kiln_status add_row(row_reader *r, kiln__word line)
     return KILN_OK;
 }
 
+/* The first words of indented lines: notes by their number, and another expression. */
+static const char *const keywords[] = {
+    [KILN__NOTE_DOC] = "doc", [KILN__NOTE_NAN] = "nan", [KILN__NOTE_ELSEWHERE] = "elsewhere", [KILN__NOTES] = "in"
+};
+
+enum { KEYWORDS = sizeof(keywords) / sizeof(keywords[0]) };
+
+static const char *keyword_at(const void *data, size_t i)
+{
+    (void)data;
+    return i < KEYWORDS ? keywords[i] : NULL;
+}
+
+/* KEYWORDS if it is none. */
+static int find_keyword(kiln__word word)
+{
+    int i = 0;
+    while (i < KEYWORDS && !kiln__word_is(word, keywords[i]))
+        i++;
+    return i;
+}
+
 /* An indented line belongs to the row above it. */
 static kiln_status add_note(row_reader *r, kiln__word line)
 {
@@ -68,10 +90,31 @@ static kiln_status add_note(row_reader *r, kiln__word line)
     kiln__word keyword = kiln__word_next(&rest);
     if (r->out->row_count == 0)
         return FAIL_ROW(r, "expected NAME(x) = EXPRESSION before '%s'", kiln__word_quote(kiln__word_trim(line)).text);
-    if (!kiln__word_is(keyword, "doc"))
-        return FAIL_ROW(r, "'%s' is no word about an op: doc", kiln__word_quote(keyword).text);
+    if (find_keyword(keyword) == KEYWORDS)
+        return FAIL_ROW(r, "'%s' is no word about an op: %s", kiln__word_quote(keyword).text,
+                        kiln__word_choices(keyword_at, NULL).text);
     kiln__word *notes = &r->out->rows[r->out->row_count - 1].notes;
     notes->length = (size_t)(line.text + line.length - notes->text);
+    return KILN_OK;
+}
+
+/* Whether the definition of the last row is not at its end. */
+static bool goes_on(const kiln__op_table *table)
+{
+    static const char where[] = " where";
+    if (table->row_count == 0)
+        return false;
+    kiln__word definition = table->rows[table->row_count - 1].definition;
+    const char *end = definition.text + definition.length;
+    return end[-1] == ',' ||
+           (definition.length > strlen(where) && memcmp(end - strlen(where), where, strlen(where)) == 0);
+}
+
+static kiln_status extend_row(row_reader *r, kiln__word line)
+{
+    kiln__op_row *row = &r->out->rows[r->out->row_count - 1];
+    row->definition.length = (size_t)(line.text + line.length - row->definition.text);
+    row->notes = (kiln__word){ line.text + line.length, 0 };
     return KILN_OK;
 }
 
@@ -84,7 +127,9 @@ static kiln_status read_rows(row_reader *r, const char *text)
         r->line++;
         bool blank = kiln__word_trim(line).length == 0;
         if (!blank && line.text[0] != '#')
-            status = kiln__word_is_blank(line.text[0]) ? add_note(r, line) : add_row(r, kiln__word_trim(line));
+            status = !kiln__word_is_blank(line.text[0]) ? add_row(r, kiln__word_trim(line))
+                     : goes_on(r->out)                  ? extend_row(r, kiln__word_trim(line))
+                                                        : add_note(r, line);
     }
     return status;
 }
@@ -97,10 +142,18 @@ void kiln__op_free(kiln__op *op)
         return;
     kiln__free(op->name);
     kiln__free(op->signature);
-    kiln__free(op->doc);
     kiln__free(op->text);
+    kiln__free(op->functions);
+    for (int i = 0; i < KILN__NOTES; i++)
+        kiln__free(op->notes[i]);
+    for (uint32_t i = 0; i < op->inputs; i++)
+        kiln__free(op->input_names[i]);
     for (uint32_t i = 0; i < op->params; i++)
         kiln__free(op->param_names[i]);
+    for (uint32_t i = 0; i < op->case_count; i++) {
+        kiln__free(op->cases[i].guard);
+        kiln__free(op->cases[i].real);
+    }
     kiln__free(op->definition);
     kiln__free(op->real);
     kiln__free(op->reference);
@@ -159,16 +212,57 @@ static kiln_status expected(const reader *r, const char *what)
     return FAIL(r, r->at, "expected %s at '%s'", what, kiln__word_quote(kiln__word_of(r->at)).text);
 }
 
+static bool is_input_letter(kiln__word name)
+{
+    for (uint32_t i = 0; i < KILN__INPUTS_MAX; i++)
+        if (kiln__word_is(name, kiln__input_names[i]))
+            return true;
+    return false;
+}
+
+/* Whether an input or a parameter has the name, or no name can be like it. */
+static bool is_taken(const reader *r, kiln__word name)
+{
+    const kiln__op *op = r->op;
+    for (uint32_t i = 0; i < op->inputs; i++)
+        if (kiln__word_is(name, op->input_names[i]))
+            return true;
+    for (uint32_t i = 0; i < op->params; i++)
+        if (kiln__word_is(name, op->param_names[i]))
+            return true;
+    return !kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE;
+}
+
+static kiln_status keep_name(const reader *r, char **place, uint32_t *count, kiln__word name)
+{
+    *place = kiln__memdup(name.text, name.length);
+    if (*place == NULL)
+        return fail_memory(r);
+    ++*count;
+    return KILN_OK;
+}
+
+static kiln_status read_input(reader *r)
+{
+    kiln__op *op = r->op;
+    kiln__word name = take_name(r);
+    if (op->inputs == KILN__INPUTS_MAX)
+        return FAIL(r, name.text, "an op has at most %d inputs; parameters follow a ';': %s(x; %s=1)", KILN__INPUTS_MAX,
+                    op->name, name.length > 0 ? kiln__word_quote(name).text : "p");
+    if (is_taken(r, name) || (kiln__real_is_reserved(name, true) && !is_input_letter(name)))
+        return FAIL(r, name.text,
+                    "'%s' cannot name an input: it is taken, or not of lower-case letters, digits and '_'",
+                    kiln__word_quote(name).text);
+    return keep_name(r, &op->input_names[op->inputs], &op->inputs, name);
+}
+
 static kiln_status read_inputs(reader *r)
 {
+    kiln_status status;
     do {
-        kiln__word name = take_name(r);
-        if (r->op->inputs == KILN__INPUTS_MAX || !kiln__word_is(name, kiln__input_names[r->op->inputs]))
-            return FAIL(r, name.text, "the inputs are x, or x, y, or x, y, z; parameters follow a ';': %s(x; %s=1)",
-                        r->op->name, name.length > 0 ? kiln__word_quote(name).text : "p");
-        r->op->inputs++;
-    } while (take(r, ','));
-    return KILN_OK;
+        status = read_input(r);
+    } while (status == KILN_OK && take(r, ','));
+    return status;
 }
 
 /* In C an op is kiln_op_NAME and a parameter NAME_. Names of Kiln there begin with kiln_ or KILN_, names of compilers
@@ -188,12 +282,9 @@ static kiln_status read_param(reader *r)
 {
     kiln__op *op = r->op;
     kiln__word name = take_name(r);
-    bool taken = false;
-    for (uint32_t i = 0; i < op->params; i++)
-        taken = taken || kiln__word_is(name, op->param_names[i]);
     if (op->params == KILN__OP_ARGS_MAX)
         return FAIL(r, name.text, "an op has at most %d parameters", KILN__OP_ARGS_MAX);
-    if (taken || !kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true))
+    if (is_taken(r, name) || kiln__real_is_reserved(name, true))
         return FAIL(r, name.text,
                     "'%s' cannot name a parameter: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
@@ -206,11 +297,7 @@ static kiln_status read_param(reader *r)
     if (!kiln__number_parse(value.text, value.length, &op->defaults[op->params]))
         return FAIL(r, value.text, "the default of %s must be a number, not '%s'", kiln__word_quote(name).text,
                     kiln__word_quote(value).text);
-    op->param_names[op->params] = kiln__memdup(name.text, name.length);
-    if (op->param_names[op->params] == NULL)
-        return fail_memory(r);
-    op->params++;
-    return KILN_OK;
+    return keep_name(r, &op->param_names[op->params], &op->params, name);
 }
 
 /* "swish_clip(x; lo=0, hi=6)", or a name alone: the inputs are those of the expression then. */
@@ -250,18 +337,75 @@ static kiln_status read_formula(reader *r)
 {
     kiln__op *op = r->op;
     r->scope.inputs = r->infers ? KILN__INPUTS_MAX : op->inputs;
+    r->scope.input_names = r->infers ? kiln__input_names : (const char *const *)op->input_names;
     r->scope.params = op->params;
     r->scope.param_names = op->param_names;
     kiln_status status = kiln__real_parse(&op->real, &r->scope, &r->at, r->report);
-    if (status != KILN_OK)
-        return status;
-    if (r->infers)
-        op->inputs = op->real->inputs;
-    if (op->inputs == 0)
+    if (status == KILN_OK && r->infers && op->real->inputs == 0)
         return FAIL(r, r->at, "the expression has no input: use x");
-    op->operations = op->real->operations;
+    while (status == KILN_OK && op->inputs < op->real->inputs)
+        status = keep_name(r, &op->input_names[op->inputs], &op->inputs, kiln__word_of(kiln__input_names[op->inputs]));
+    if (status == KILN_OK)
+        op->operations = op->real->operations;
     r->scope.inputs = op->inputs;
-    return KILN_OK;
+    return status;
+}
+
+/* "f16,bf16 = EXPRESSION", of a line beneath a row: the guard chooses it when a unit is compiled. */
+static kiln_status read_case(reader *r, kiln__word line)
+{
+    static const struct {
+        const char *dtype, *guard;
+    } guards[] = { { "f16", "defined(KILN_DTYPE_F16)" },
+                   { "bf16", "defined(KILN_DTYPE_BF16)" },
+                   { "f32", "defined(KILN_DTYPE_F32)" },
+                   { "f64", "defined(KILN_DTYPE_F64)" } };
+    enum { GUARDS = sizeof(guards) / sizeof(guards[0]) };
+    kiln__op *op = r->op;
+    kiln__word list = kiln__word_cut(&line, "=");
+    kiln__text guard = { 0 };
+    char *body = kiln__memdup(line.text, line.text != NULL ? line.length : 0);
+    const char *at = body;
+    kiln_status status = body != NULL ? KILN_OK : fail_memory(r);
+    r->scope.text = at;
+    if (status == KILN_OK && op->case_count == KILN__OP_CASES_MAX)
+        status = FAIL(r, at, "an op has at most %d lines of other dtypes", KILN__OP_CASES_MAX);
+    while (status == KILN_OK && list.text != NULL) {
+        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
+        size_t i = 0;
+        while (i < GUARDS && !kiln__word_is(name, guards[i].dtype))
+            i++;
+        if (i == GUARDS)
+            status = FAIL(r, at, "'%s' is no dtype of an op", kiln__word_quote(name).text);
+        kiln__text_append(&guard, guard.length > 0 ? " || " : "");
+        kiln__text_append(&guard, i < GUARDS ? guards[i].guard : "");
+    }
+    kiln__real *real = NULL;
+    if (status == KILN_OK)
+        status = kiln__real_parse(&real, &r->scope, &at, r->report);
+    if (status == KILN_OK && *at != '\0')
+        status = FAIL(r, at, "expected nothing more at '%s'", kiln__word_quote(kiln__word_of(at)).text);
+    if (status == KILN_OK && guard.failed)
+        status = fail_memory(r);
+    if (status == KILN_OK)
+        op->cases[op->case_count++] = (kiln__op_case){ kiln__text_take(&guard), real };
+    else
+        kiln__free(real);
+    kiln__text_fini(&guard);
+    kiln__free(body);
+    return status;
+}
+
+static kiln_status read_cases(reader *r)
+{
+    kiln__word rest = r->notes != NULL ? *r->notes : (kiln__word){ NULL, 0 };
+    kiln_status status = KILN_OK;
+    while (rest.length > 0 && status == KILN_OK) {
+        kiln__word line = kiln__word_trim(kiln__word_cut(&rest, "\n"));
+        if (find_keyword(kiln__word_next(&line)) == KILN__NOTES)
+            status = read_case(r, line);
+    }
+    return status;
 }
 
 /* "within 2 ulp of x * min(max(x + 3, 0), 6) / 6"; without "of", of the expression itself. */
@@ -287,7 +431,6 @@ static kiln_status read_bound(reader *r)
     word = take_name(r);
     if (!kiln__word_is(word, "of"))
         return FAIL(r, word.text, "expected 'of' and an expression, or nothing more");
-    r->scope.reference = true;
     return kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
 }
 
@@ -310,7 +453,8 @@ static kiln_status read_whole(reader *r)
 static void append_arguments(const kiln__op *op, const char *type, const char *after, kiln__text *out)
 {
     for (uint32_t i = 0; i < op->inputs; i++)
-        kiln__text_printf(out, "%s%s%s", i > 0 ? ", " : "", type, kiln__input_names[i]);
+        kiln__text_printf(out, "%s%s%s", i > 0 ? ", " : "", type,
+                          after != NULL ? kiln__input_names[i] : op->input_names[i]);
     for (uint32_t i = 0; i < op->params && after != NULL; i++)
         kiln__text_printf(out, ", %s%s%s", type, op->param_names[i], after);
 }
@@ -329,14 +473,27 @@ static char *make_signature(const kiln__op *op)
     return kiln__text_take(&out);
 }
 
+static void append_return(const kiln__op *op, const kiln__real *real, const kiln__op_table *table, kiln__text *out)
+{
+    kiln__real_emit_locals(real, table, op->param_names, out);
+    kiln__text_append(out, "    return ");
+    kiln__real_emit(real, table, op->param_names, out);
+    kiln__text_append(out, ";\n");
+}
+
 static char *make_text(const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text out = { 0 };
     kiln__text_printf(&out, "KILN_FN kiln_real kiln_op_%s(", op->name);
     append_arguments(op, "kiln_real ", "_", &out);
-    kiln__text_append(&out, ")\n{\n    return ");
-    kiln__real_emit(op->real, table, op->param_names, &out);
-    kiln__text_append(&out, ";\n}\n");
+    kiln__text_append(&out, ")\n{\n");
+    for (uint32_t i = 0; i < op->case_count; i++) {
+        kiln__text_printf(&out, "#%s %s\n", i == 0 ? "if" : "elif", op->cases[i].guard);
+        append_return(op, op->cases[i].real, table, &out);
+    }
+    kiln__text_append(&out, op->case_count > 0 ? "#else\n" : "");
+    append_return(op, op->real, table, &out);
+    kiln__text_append(&out, op->case_count > 0 ? "#endif\n}\n" : "}\n");
     return kiln__text_take(&out);
 }
 
@@ -353,18 +510,26 @@ static char *make_definition(const char *text)
     return kiln__text_take(&out);
 }
 
-/* The lines of documentation of a row. */
-static char *make_doc(const kiln__op *op, const kiln__word *notes)
+static char *make_functions(const kiln__op *op, const kiln__op_table *table)
+{
+    kiln__text out = { 0 };
+    kiln__real_append_bounds(op->real, table, &out);
+    for (uint32_t i = 0; i < op->case_count; i++)
+        kiln__real_append_bounds(op->cases[i].real, table, &out);
+    return kiln__text_take(&out);
+}
+
+/* The lines of a row that begin with a keyword. */
+static char *make_note(const kiln__op *op, const kiln__word *notes, int keyword)
 {
     kiln__text out = { 0 };
     kiln__word rest = notes != NULL ? *notes : (kiln__word){ NULL, 0 };
-    if (notes == NULL)
+    if (notes == NULL && keyword == KILN__NOTE_DOC)
         kiln__text_printf(&out, "Defined by its user: %s\n", op->definition);
     while (rest.length > 0) {
-        kiln__word line = kiln__word_cut(&rest, "\n");
-        if (line.length == 0)
+        kiln__word line = kiln__word_trim(kiln__word_cut(&rest, "\n"));
+        if (find_keyword(kiln__word_next(&line)) != keyword)
             continue;
-        kiln__word_next(&line); /* "doc" */
         kiln__text_append_bytes(&out, line.text, line.length);
         kiln__text_append(&out, "\n");
     }
@@ -377,8 +542,13 @@ static kiln_status make_texts(reader *r)
     op->definition = make_definition(r->scope.text);
     op->signature = make_signature(op);
     op->text = make_text(op, r->scope.ops);
-    op->doc = op->definition != NULL ? make_doc(op, r->notes) : NULL;
-    return op->signature != NULL && op->text != NULL && op->doc != NULL ? KILN_OK : fail_memory(r);
+    op->functions = make_functions(op, r->scope.ops);
+    bool made = op->definition != NULL && op->signature != NULL && op->text != NULL && op->functions != NULL;
+    for (int i = 0; i < KILN__NOTES && made; i++) {
+        op->notes[i] = make_note(op, r->notes, i);
+        made = op->notes[i] != NULL;
+    }
+    return made ? KILN_OK : fail_memory(r);
 }
 
 /* `notes` is NULL for a user's definition. */
@@ -401,6 +571,9 @@ static kiln_status read_definition(kiln__op **out, const kiln__op_table *table, 
     kiln__fpenv_enter(&host); /* numbers become the same text under every mode of the host */
     kiln_status status = read_whole(&r);
     if (status == KILN_OK)
+        status = read_cases(&r);
+    r.scope.text = definition;
+    if (status == KILN_OK)
         status = make_texts(&r);
     kiln__fpenv_leave(&host);
     if (status == KILN_OK)
@@ -415,13 +588,29 @@ kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const cha
     return read_definition(out, table, KILN__OPS_MAX, NULL, definition, report);
 }
 
+bool kiln__op_is_exact(const kiln__op *op)
+{
+    bool exact = op->real->exact;
+    for (uint32_t i = 0; i < op->case_count; i++)
+        exact = exact && op->cases[i].real->exact;
+    return exact;
+}
+
+bool kiln__op_is_portable(const kiln__op *op)
+{
+    bool portable = op->real->portable;
+    for (uint32_t i = 0; i < op->case_count; i++)
+        portable = portable && op->cases[i].real->portable;
+    return portable;
+}
+
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text one = { 0 }, other = { 0 };
     if (a == NULL || b == NULL)
         return a == b;
-    kiln__real_emit(a, table, op->param_names, &one);
-    kiln__real_emit(b, table, op->param_names, &other);
+    append_return(op, a, table, &one);
+    append_return(op, b, table, &other);
     bool equal = !one.failed && !other.failed && strcmp(kiln__text_string(&one), kiln__text_string(&other)) == 0;
     kiln__text_fini(&one);
     kiln__text_fini(&other);
@@ -580,12 +769,20 @@ static bool calls(kiln__word text, kiln__word function)
     return memmem(text.text, text.length, call, (size_t)length) != NULL;
 }
 
+/* Marks the ops and functions that an op calls, in every dtype. */
+static void op_calls(const kiln__op *op, bool *ops, const kiln__functions *functions, bool *function_marks)
+{
+    kiln__real_calls(op->real, ops, functions, function_marks);
+    for (uint32_t i = 0; i < op->case_count; i++)
+        kiln__real_calls(op->cases[i].real, ops, functions, function_marks);
+}
+
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references)
 {
     for (uint32_t i = table->count; i-- > 0;) {
         const kiln__op *op = marked[i] ? kiln__op_at(table, i) : NULL;
         if (op != NULL)
-            kiln__real_calls(op->real, marked, NULL, NULL);
+            op_calls(op, marked, NULL, NULL);
         if (op != NULL && with_references && op->reference != NULL)
             kiln__real_calls(op->reference, marked, NULL, NULL);
     }
@@ -611,7 +808,7 @@ void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functi
     kiln__ops_close(table, marked, false);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i])
-            kiln__real_calls(kiln__op_at(table, i)->real, marked, functions, function_marks);
+            op_calls(kiln__op_at(table, i), marked, functions, function_marks);
     append_functions(functions, function_marks, out);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i]) {

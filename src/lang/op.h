@@ -14,28 +14,46 @@
 enum {
     KILN__INPUTS_MAX = 3,
     KILN__OP_ARGS_MAX = 8,
+    KILN__OP_CASES_MAX = 4,
     KILN__OPS_MAX = 1024,
     KILN__OP_NAME_SIZE = 41,
     KILN__DEFINITION_MAX = 4096, /* characters */
     KILN__FUNCTIONS_MAX = 64
 };
 
-/* "x", "y", "z": the inputs of every op. */
+/* "x", "y", "z": the inputs of expressions, and of every op in C text. */
 extern const char *const kiln__input_names[KILN__INPUTS_MAX];
 
 typedef struct kiln__real kiln__real; /* lang/real.h */
 
+/* What the lines beneath a row say about its op. */
+typedef enum kiln__op_note {
+    KILN__NOTE_DOC,
+    KILN__NOTE_NAN,       /* NaN, infinities and signed zeros */
+    KILN__NOTE_ELSEWHERE, /* other definitions, and how to ask for them */
+    KILN__NOTES
+} kiln__op_note;
+
+/* Another expression that stands for the op's in some dtypes. */
+typedef struct kiln__op_case {
+    char *guard; /* a condition of the C preprocessor: "defined(KILN_DTYPE_F16)" */
+    kiln__real *real;
+} kiln__op_case;
+
 typedef struct kiln__op {
     char *name;
-    char *signature;  /* "hardtanh(x; lo=-1, hi=1)" */
-    char *definition; /* signature and expression, on one line, as it was read */
-    char *doc;        /* lines, each ending with '\n' */
-    char *text;       /* the C function, for pasting into a unit */
-    uint32_t inputs, params;
+    char *signature;          /* "hardtanh(x; lo=-1, hi=1)" */
+    char *definition;         /* signature and expression, on one line, as it was read */
+    char *notes[KILN__NOTES]; /* lines, each ending with '\n'; "" where there is none */
+    char *text;               /* the C function, for pasting into a unit */
+    char *functions;          /* with other bits on the cpu than on a GPU, and their bounds: "exp 4 ulp, erf 4 ulp" */
+    uint32_t inputs, params, case_count;
+    kiln__op_case cases[KILN__OP_CASES_MAX];
+    char *input_names[KILN__INPUTS_MAX];
     char *param_names[KILN__OP_ARGS_MAX];
     double defaults[KILN__OP_ARGS_MAX]; /* of the params */
     uint32_t operations;                /* calls of primitives in it, those of the ops that it calls included */
-    kiln__real *real;                   /* its expression */
+    kiln__real *real;                   /* its expression, where no case applies */
     bool bounded;                       /* the definition bounds the error of results: */
     kiln__real *reference;              /* against this expression in double, or `real` where it is NULL, */
     double ulps;                        /* by so many units of the last place */
@@ -84,6 +102,10 @@ kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t
  * with the place, KILN_ENOMEM. */
 kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report);
 void kiln__op_free(kiln__op *op);
+
+/* Whether its results have the same bits on every device, and whether math=portable can build it. */
+bool kiln__op_is_exact(const kiln__op *op);
+bool kiln__op_is_portable(const kiln__op *op);
 
 /* Whether two definitions mean the same. */
 bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table);

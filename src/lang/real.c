@@ -12,31 +12,54 @@
 
 /* ---- The functions that expressions can call */
 
-/* X(name, number of arguments, cost, value of the arguments v). The C function is kiln_NAME, of real.h or functions.h.
- * The cost is a compiler's work for a call; 0: GPU and cpu give different bits, so it is for references only. */
-#define FUNCTIONS(X)                                  \
-    X(min, 2, 1, lesser(v[0], v[1]))                  \
-    X(max, 2, 1, greater(v[0], v[1]))                 \
-    X(fmin, 2, 3, fmin(v[0], v[1]))                   \
-    X(fmax, 2, 3, fmax(v[0], v[1]))                   \
-    X(clamp, 3, 2, lesser(greater(v[0], v[1]), v[2])) \
-    X(fma, 3, 1, fma(v[0], v[1], v[2]))               \
-    X(abs, 1, 1, fabs(v[0]))                          \
-    X(copysign, 2, 1, copysign(v[0], v[1]))           \
-    X(sqrt, 1, 16, sqrt(v[0]))                        \
-    X(floor, 1, 1, floor(v[0]))                       \
-    X(ceil, 1, 1, ceil(v[0]))                         \
-    X(trunc, 1, 1, trunc(v[0]))                       \
-    X(rint, 1, 1, rint(v[0]))                         \
-    X(exp, 1, 18, exp(v[0]))                          \
-    X(log, 1, 36, log(v[0]))                          \
-    X(tanh, 1, 60, tanh(v[0]))                        \
-    X(expm1, 1, 0, expm1(v[0]))                       \
-    X(log1p, 1, 0, log1p(v[0]))                       \
-    X(erf, 1, 0, erf(v[0]))                           \
-    X(sin, 1, 0, sin(v[0]))                           \
-    X(cos, 1, 0, cos(v[0]))                           \
-    X(pow, 2, 0, pow(v[0], v[1]))
+/* X(name, number of arguments, cost, ulps, portable, value of the arguments v). The C function is kiln_NAME, of real.h
+ * or functions.h. The cost is a compiler's work for a call. `ulps` bounds the distance of CUDA's function, which
+ * math=torch calls, from the cpu's: the errors of both together, as the CUDA C++ Programming Guide and glibc's manual
+ * state them. 0: both have the same bits. Portable: math=portable has a form with the same bits everywhere. */
+#define FUNCTIONS(X)                                           \
+    X(min, 2, 1, 0, true, lesser(v[0], v[1]))                  \
+    X(max, 2, 1, 0, true, greater(v[0], v[1]))                 \
+    X(fmin, 2, 3, 0, true, fmin(v[0], v[1]))                   \
+    X(fmax, 2, 3, 0, true, fmax(v[0], v[1]))                   \
+    X(clamp, 3, 2, 0, true, lesser(greater(v[0], v[1]), v[2])) \
+    X(div, 2, 16, 0, true, v[0] / v[1])                        \
+    X(fma, 3, 1, 0, true, fma(v[0], v[1], v[2]))               \
+    X(fmod, 2, 60, 0, true, fmod(v[0], v[1]))                  \
+    X(abs, 1, 1, 0, true, fabs(v[0]))                          \
+    X(copysign, 2, 1, 0, true, copysign(v[0], v[1]))           \
+    X(sqrt, 1, 16, 0, true, sqrt(v[0]))                        \
+    X(floor, 1, 1, 0, true, floor(v[0]))                       \
+    X(ceil, 1, 1, 0, true, ceil(v[0]))                         \
+    X(trunc, 1, 1, 0, true, trunc(v[0]))                       \
+    X(rint, 1, 1, 0, true, rint(v[0]))                         \
+    X(stored, 1, 2, 0, true, v[0])                             \
+    X(exp, 1, 18, 4, true, exp(v[0]))                          \
+    X(exp_add, 2, 19, 4, true, v[0] + exp(v[1]))               \
+    X(log, 1, 36, 4, true, log(v[0]))                          \
+    X(tanh, 1, 60, 6, true, tanh(v[0]))                        \
+    X(exp2, 1, 20, 4, false, exp2(v[0]))                       \
+    X(expm1, 1, 30, 3, false, expm1(v[0]))                     \
+    X(log1p, 1, 40, 3, false, log1p(v[0]))                     \
+    X(log2, 1, 30, 3, false, log2(v[0]))                       \
+    X(log10, 1, 40, 5, false, log10(v[0]))                     \
+    X(rsqrt, 1, 8, 4, false, 1 / sqrt(v[0]))                   \
+    X(sin, 1, 60, 4, false, sin(v[0]))                         \
+    X(cos, 1, 60, 4, false, cos(v[0]))                         \
+    X(tan, 1, 60, 6, false, tan(v[0]))                         \
+    X(asin, 1, 40, 4, false, asin(v[0]))                       \
+    X(acos, 1, 40, 4, false, acos(v[0]))                       \
+    X(atan, 1, 40, 4, false, atan(v[0]))                       \
+    X(sinh, 1, 50, 6, false, sinh(v[0]))                       \
+    X(cosh, 1, 40, 5, false, cosh(v[0]))                       \
+    X(asinh, 1, 60, 6, false, asinh(v[0]))                     \
+    X(acosh, 1, 60, 7, false, acosh(v[0]))                     \
+    X(atanh, 1, 60, 6, false, atanh(v[0]))                     \
+    X(erf, 1, 50, 4, false, erf(v[0]))                         \
+    X(erfc, 1, 60, 10, false, erfc(v[0]))                      \
+    X(lgamma, 1, 90, 12, false, lgamma(v[0]))                  \
+    X(atan2, 2, 60, 5, false, atan2(v[0], v[1]))               \
+    X(hypot, 2, 40, 5, false, hypot(v[0], v[1]))               \
+    X(pow, 2, 90, 10, false, pow(v[0], v[1]))
 
 /* NaN if either is, -0 below +0, as kiln_min and kiln_max. */
 static double lesser(double a, double b)
@@ -53,20 +76,21 @@ static double greater(double a, double b)
     return a != a || a > b ? a : b;
 }
 
-#define EVALUATE(name, arity, cost, value)      \
-    static double value_##name(const double *v) \
-    {                                           \
-        return value;                           \
+#define EVALUATE(name, arity, cost, ulps, portable, value) \
+    static double value_##name(const double *v)            \
+    {                                                      \
+        return value;                                      \
     }
 FUNCTIONS(EVALUATE)
 #undef EVALUATE
 
 static const struct {
     const char *name;
-    uint16_t arity, cost;
+    uint16_t arity, cost, ulps;
+    bool portable;
     double (*value)(const double *arguments);
 } primitives[] = {
-#define ROW(name, arity, cost, value) { #name, arity, cost, value_##name },
+#define ROW(name, arity, cost, ulps, portable, value) { #name, arity, cost, ulps, portable, value_##name },
     FUNCTIONS(ROW)
 #undef ROW
 };
@@ -77,14 +101,10 @@ enum { PRIMITIVES = sizeof(primitives) / sizeof(primitives[0]), COST_DIV = 16 };
 static const struct {
     const char *name, *meant;
 } aliases[] = {
-    { "fminf", "fmin" },  { "fmaxf", "fmax" },   { "fabs", "abs" },   { "fabsf", "abs" },          { "fmaf", "fma" },
-    { "sqrtf", "sqrt" },  { "floorf", "floor" }, { "ceilf", "ceil" }, { "truncf", "trunc" },       { "rintf", "rint" },
-    { "minimum", "min" }, { "maximum", "max" },  { "clip", "clamp" }, { "copysignf", "copysign" }, { "expf", "exp" },
-    { "logf", "log" },    { "tanhf", "tanh" },
+    { "fabs", "abs" }, { "minimum", "min" }, { "maximum", "max" }, { "clip", "clamp" }, { "nearbyint", "rint" },
 };
 
-/* Index of a function by its name here or in C, "fmaxf"; -1 if there is none. */
-static int find_primitive(kiln__word name)
+static int find_exact(kiln__word name)
 {
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
         if (kiln__word_is(name, aliases[i].name))
@@ -95,13 +115,22 @@ static int find_primitive(kiln__word name)
     return -1;
 }
 
+/* Index of a function by its name here or in C, where functions of float32 end in f: "fmaxf"; -1 if there is none. */
+static int find_primitive(kiln__word name)
+{
+    int index = find_exact(name);
+    bool ends = name.length > 1 && name.text[name.length - 1] == 'f';
+    return index < 0 && ends ? find_exact((kiln__word){ name.text, name.length - 1 }) : index;
+}
+
 /* ---- From a tree to nodes with a meaning */
 
 typedef struct binder {
     const kiln__real_scope *scope;
     const kiln__syntax *tree;
-    uint16_t *bound; /* for each node of the tree the number of its node in `out` */
-    kiln__real *out; /* with room for KILN__REAL_NODES_MAX nodes */
+    uint16_t *bound;                          /* for each node of the tree the number of its node in `out` */
+    kiln__real *out;                          /* with room for KILN__REAL_NODES_MAX nodes */
+    kiln__word locals[KILN__REAL_LOCALS_MAX]; /* their names */
     kiln_status status;
     kiln_report *report;
 } binder;
@@ -125,7 +154,7 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 
 bool kiln__real_is_reserved(kiln__word name, bool functions)
 {
-    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
+    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp", "where" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (kiln__word_is(name, words[i]))
             return true;
@@ -157,6 +186,19 @@ static uint32_t depth_of(const binder *b, const kiln__real_node *node)
     return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
 }
 
+/* Whether the expression has the same bits everywhere is decided by the functions in it. */
+static void note_function(const binder *b, const kiln__real_node *node)
+{
+    const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index) : NULL;
+    if (node->kind == KILN__REAL_FUNCTION) {
+        b->out->exact = b->out->exact && primitives[node->index].ulps == 0;
+        b->out->portable = b->out->portable && primitives[node->index].portable;
+    } else if (op != NULL) {
+        b->out->exact = b->out->exact && kiln__op_is_exact(op);
+        b->out->portable = b->out->portable && kiln__op_is_portable(op);
+    }
+}
+
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 {
     if (b->status == KILN_OK && b->out->count == KILN__REAL_NODES_MAX)
@@ -170,6 +212,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
     if (node.depth > KILN__REAL_DEPTH_MAX)
         FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op", KILN__REAL_DEPTH_MAX);
     b->out->operations += cost_of(b, &node);
+    note_function(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);
     b->out->nodes[b->out->count] = node;
@@ -180,7 +223,7 @@ static const char *name_at(const void *data, size_t i)
 {
     const kiln__real_scope *scope = data;
     if (i < scope->inputs)
-        return kiln__input_names[i];
+        return scope->input_names[i];
     return i - scope->inputs < scope->params ? scope->param_names[i - scope->inputs] : NULL;
 }
 
@@ -225,6 +268,9 @@ static uint16_t bind_name(binder *b, kiln__word name)
         node = (kiln__real_node){ .kind = KILN__REAL_NUMBER, .value = INFINITY };
         return add_node(b, name.text, node);
     }
+    for (uint32_t i = 0; i < b->out->local_count; i++)
+        if (kiln__word_same(name, b->locals[i]))
+            return b->out->locals[i];
     for (uint32_t i = 0; i < scope->inputs + scope->params; i++) {
         if (!kiln__word_is(name, name_at(scope, i)))
             continue;
@@ -264,9 +310,6 @@ static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *
     if (op == NULL && function < 0)
         FAIL(b, name.text, "unknown function or op '%s': %s", kiln__word_quote(name).text,
              kiln__word_hint_function(name, callee_at, b->scope).text);
-    if (op == NULL && function >= 0 && primitives[function].cost == 0 && !b->scope->reference)
-        FAIL(b, name.text, "%s has other bits on a GPU than on the cpu: it is for what follows 'of' only",
-             primitives[function].name);
     return op;
 }
 
@@ -302,11 +345,20 @@ static uint16_t bind_call(binder *b, const kiln__node *call)
     return add_node(b, name.text, node);
 }
 
+static bool is_local(const kiln__real *real, uint16_t index)
+{
+    for (uint32_t i = 0; i < real->local_count; i++)
+        if (real->locals[i] == index)
+            return true;
+    return false;
+}
+
 /* The sign of a number is part of it. */
 static uint16_t bind_negation(binder *b, const kiln__node *node, kiln__real_node *out)
 {
     uint16_t value = b->bound[node->first];
-    if (b->out->nodes[value].kind != KILN__REAL_NUMBER || value + 1u != b->out->count) {
+    bool is_last = value + 1u == b->out->count && !is_local(b->out, value);
+    if (b->out->nodes[value].kind != KILN__REAL_NUMBER || !is_last) {
         out->kind = KILN__REAL_NEGATE;
         return add_node(b, node->text.text, *out);
     }
@@ -342,33 +394,105 @@ static uint16_t bind_node(binder *b, const kiln__node *node)
     return add_node(b, node->text.text, out);
 }
 
-static void bind_tree(binder *b)
+/* The number of the tree's value among the nodes. */
+static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
 {
-    b->bound = kiln__alloc(b->tree->count * sizeof(*b->bound));
-    b->out = kiln__alloc(sizeof(*b->out) + KILN__REAL_NODES_MAX * sizeof(b->out->nodes[0]));
-    if (b->bound == NULL || b->out == NULL)
+    uint16_t root = 0;
+    b->tree = tree;
+    b->bound = kiln__alloc(tree->count * sizeof(*b->bound));
+    if (b->bound == NULL && b->status == KILN_OK)
         b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
-    else
-        *b->out = (kiln__real){ .count = 0 };
-    for (uint32_t i = 0; i < b->tree->count && b->status == KILN_OK; i++)
-        b->bound[i] = bind_node(b, &b->tree->nodes[i]);
+    for (uint32_t i = 0; i < tree->count && b->status == KILN_OK; i++)
+        root = b->bound[i] = bind_node(b, &tree->nodes[i]);
     kiln__free(b->bound);
+    return root;
+}
+
+static void read_tree(binder *b, const char **at, kiln__syntax *out)
+{
+    kiln__syntax_fault fault;
+    kiln_status status = kiln__syntax_read(out, at, *at + strlen(*at), KILN__REAL_DEPTH_MAX, &fault);
+    if (status == KILN_ENOMEM)
+        b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
+    else if (status != KILN_OK)
+        FAIL(b, fault.at, "%s", fault.text);
+}
+
+static void skip_blanks(const char **at)
+{
+    while (kiln__word_is_blank(**at))
+        ++*at;
+}
+
+static bool names_value(const binder *b, kiln__word name)
+{
+    for (uint32_t i = 0; i < b->scope->inputs + b->scope->params; i++)
+        if (kiln__word_is(name, name_at(b->scope, i)))
+            return true;
+    for (uint32_t i = 0; i < b->out->local_count; i++)
+        if (kiln__word_same(name, b->locals[i]))
+            return true;
+    return false;
+}
+
+/* "a = EXPRESSION" */
+static void read_local(binder *b, const char **at)
+{
+    kiln__syntax tree = { 0 };
+    skip_blanks(at);
+    kiln__word name = kiln__word_take(at);
+    skip_blanks(at);
+    if (b->out->local_count == KILN__REAL_LOCALS_MAX)
+        FAIL(b, name.text, "'where' names at most %d values", KILN__REAL_LOCALS_MAX);
+    if (!kiln__word_is_name(name) || kiln__real_is_reserved(name, true) || names_value(b, name))
+        FAIL(b, name.text, "'%s' cannot name a value: it is taken, or not of lower-case letters, digits and '_'",
+             kiln__word_quote(name).text);
+    if (**at != '=')
+        FAIL(b, *at, "expected '=' and a value for '%s'", kiln__word_quote(name).text);
+    if (b->status != KILN_OK)
+        return;
+    ++*at;
+    read_tree(b, at, &tree);
+    uint16_t value = b->status == KILN_OK ? bind_tree(b, &tree) : 0;
+    kiln__syntax_free(&tree);
+    if (b->status != KILN_OK)
+        return;
+    b->locals[b->out->local_count] = name;
+    b->out->locals[b->out->local_count++] = value;
+}
+
+/* Reads the values that "where" names, which stand behind the expression and are bound before it. */
+static void read_locals(binder *b, const char **at)
+{
+    const char *start = *at;
+    skip_blanks(&start);
+    if (b->status != KILN_OK || !kiln__word_is(kiln__word_take(&start), "where"))
+        return;
+    for (*at = start; b->status == KILN_OK; ++*at) {
+        read_local(b, at);
+        skip_blanks(at);
+        if (**at != ',')
+            break;
+    }
 }
 
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report)
 {
-    kiln__syntax tree;
-    kiln__syntax_fault fault;
-    binder b = { .scope = scope, .tree = &tree, .report = report };
+    kiln__syntax tree = { 0 };
+    skip_blanks(at);
+    const char *start = *at;
+    binder b = { .scope = scope, .status = KILN_OK, .report = report };
     *out = NULL;
-    b.status = kiln__syntax_read(&tree, at, *at + strlen(*at), KILN__REAL_DEPTH_MAX, &fault);
-    if (b.status == KILN_ENOMEM)
-        kiln__fail_memory(report, KILN__STAGE_SPEC);
-    else if (b.status != KILN_OK)
-        b.status = kiln__real_fail(scope, fault.at, report, "%s", fault.text);
-    else
-        bind_tree(&b);
+    b.out = kiln__alloc(sizeof(*b.out) + KILN__REAL_NODES_MAX * sizeof(b.out->nodes[0]));
+    if (b.out == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    *b.out = (kiln__real){ .exact = true, .portable = true };
+    read_tree(&b, at, &tree);
+    read_locals(&b, at);
+    uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;
     kiln__syntax_free(&tree);
+    if (root + 1u != b.out->count)
+        FAIL(&b, start, "the expression before 'where' is a name alone: write its value");
     if (b.status == KILN_OK) /* ops live as long as the service, so give back the unused room */
         *out = kiln__realloc(b.out, sizeof(*b.out) + b.out->count * sizeof(b.out->nodes[0]));
     if (*out == NULL && b.status == KILN_OK)
@@ -384,6 +508,7 @@ typedef struct writer {
     const kiln__real *real;
     const kiln__op_table *ops;
     char *const *param_names;
+    uint32_t locals; /* how many of the locals are declared */
     kiln__text *out;
 } writer;
 
@@ -425,6 +550,15 @@ static void emit_pattern(const writer *w, const char *pattern, const kiln__real_
     }
 }
 
+/* The number of the declared local that a node is, or -1. */
+static int find_local(const writer *w, uint16_t index)
+{
+    for (uint32_t i = 0; i < w->locals; i++)
+        if (w->real->locals[i] == index)
+            return (int)i;
+    return -1;
+}
+
 static bool is_condition(const kiln__real_node *node)
 {
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
@@ -434,7 +568,7 @@ static bool is_condition(const kiln__real_node *node)
 static void emit_condition(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    if (is_condition(node)) {
+    if (is_condition(node) && find_local(w, index) < 0) {
         emit_pattern(w, node->kind == KILN__REAL_NOT ? "!(#)" : patterns[node->index], node);
     } else {
         emit_value(w, index);
@@ -452,9 +586,23 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
+/* PyTorch multiplies by the reciprocal of a number that is the same for all elements. */
+static bool is_over_scalar(const kiln__real *real, const kiln__real_node *node)
+{
+    if (node->kind != KILN__REAL_BINARY || node->index != KILN__OPERATOR_DIV)
+        return false;
+    kiln__real_kind divisor = real->nodes[node->args[1]].kind;
+    return divisor == KILN__REAL_NUMBER || divisor == KILN__REAL_PARAM;
+}
+
 static void emit_value(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
+    int local = find_local(w, index);
+    if (local >= 0) {
+        kiln__text_printf(w->out, "v%d", local);
+        return;
+    }
     switch (node->kind) {
     case KILN__REAL_NUMBER:
         kiln__real_emit_number(node->value, w->out);
@@ -480,7 +628,7 @@ static void emit_value(const writer *w, uint16_t index)
     case KILN__REAL_NOT:
     case KILN__REAL_BINARY:
         if (!is_condition(node)) {
-            emit_pattern(w, patterns[node->index], node);
+            emit_pattern(w, is_over_scalar(w->real, node) ? "kiln_over($, $)" : patterns[node->index], node);
             break;
         }
         kiln__text_append(w->out, "(");
@@ -491,8 +639,19 @@ static void emit_value(const writer *w, uint16_t index)
 
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out)
 {
-    const writer w = { real, ops, param_names, out };
+    const writer w = { real, ops, param_names, real->local_count, out };
     emit_value(&w, (uint16_t)(real->count - 1));
+}
+
+void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
+                            kiln__text *out)
+{
+    writer w = { real, ops, param_names, 0, out };
+    for (; w.locals < real->local_count; w.locals++) {
+        kiln__text_printf(out, "    const kiln_real v%u = ", w.locals);
+        emit_value(&w, real->locals[w.locals]);
+        kiln__text_append(out, ";\n");
+    }
 }
 
 static void mark_function(const kiln__functions *functions, const char *name, bool *marks)
@@ -511,7 +670,32 @@ void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *
         else if (node->kind == KILN__REAL_FUNCTION)
             mark_function(functions, primitives[node->index].name, function_marks);
         else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV)
-            mark_function(functions, "div", function_marks);
+            mark_function(functions, is_over_scalar(real, node) ? "over" : "div", function_marks);
+    }
+}
+
+/* ---- Bounds */
+
+static void append_bound(const char *name, unsigned ulps, kiln__text *out)
+{
+    char bound[64];
+    snprintf(bound, sizeof(bound), "%s %u ulp", name, ulps);
+    const char *known = strstr(kiln__text_string(out), bound);
+    while (known != NULL && known != kiln__text_string(out) && known[-1] != ' ')
+        known = strstr(known + 1, bound);
+    if (known == NULL)
+        kiln__text_printf(out, "%s%s", out->length > 0 ? ", " : "", bound);
+}
+
+void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, kiln__text *out)
+{
+    for (uint32_t i = 0; i < real->count; i++) {
+        const kiln__real_node *node = &real->nodes[i];
+        if (node->kind == KILN__REAL_FUNCTION && primitives[node->index].ulps > 0)
+            append_bound(primitives[node->index].name, primitives[node->index].ulps, out);
+        const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(ops, node->index) : NULL;
+        for (uint32_t j = 0; op != NULL && j <= op->case_count; j++)
+            kiln__real_append_bounds(j > 0 ? op->cases[j - 1].real : op->real, ops, out);
     }
 }
 
@@ -547,6 +731,37 @@ static double binary_value(uint16_t sign, double a, double b)
     }
 }
 
+double kiln__real_apply(const kiln__real_node *node, const double *v)
+{
+    switch (node->kind) {
+    case KILN__REAL_NEGATE:
+        return -v[0];
+    case KILN__REAL_NOT:
+        return v[0] == 0;
+    case KILN__REAL_CHOICE:
+        return v[0] != 0 ? v[1] : v[2];
+    case KILN__REAL_FUNCTION:
+        return primitives[node->index].value(v);
+    default:
+        return binary_value(node->index, v[0], v[1]);
+    }
+}
+
+/* The errors of two functions are not relative to their results, which may be much smaller: exp_add where its terms
+ * cancel, lgamma around its zeros. */
+double kiln__real_error_scale(const kiln__real_node *node, const double *v, double value, double *ulps)
+{
+    *ulps = node->kind == KILN__REAL_FUNCTION ? primitives[node->index].ulps : 0;
+    bool cancels =
+        *ulps > 0 && (primitives[node->index].value == value_exp_add || primitives[node->index].value == value_lgamma);
+    return cancels && fabs(v[0]) > fabs(value) ? v[0] : value;
+}
+
+bool kiln__real_stores(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_FUNCTION && primitives[node->index].value == value_stored;
+}
+
 static double node_value(const kiln__real_node *node, const kiln__op_table *ops, const double *v, const double *inputs,
                          const double *params)
 {
@@ -557,20 +772,12 @@ static double node_value(const kiln__real_node *node, const kiln__op_table *ops,
         return inputs[node->index];
     case KILN__REAL_PARAM:
         return params[node->index];
-    case KILN__REAL_NEGATE:
-        return -v[0];
-    case KILN__REAL_NOT:
-        return v[0] == 0;
-    case KILN__REAL_BINARY:
-        return binary_value(node->index, v[0], v[1]);
-    case KILN__REAL_CHOICE:
-        return v[0] != 0 ? v[1] : v[2];
-    case KILN__REAL_FUNCTION:
-        return primitives[node->index].value(v);
-    default: {
+    case KILN__REAL_OP: {
         const kiln__op *op = kiln__op_at(ops, node->index);
         return kiln__real_value(op->real, ops, v, v + op->inputs);
     }
+    default:
+        return kiln__real_apply(node, v);
     }
 }
 

@@ -1,9 +1,10 @@
 /* Expressions of real numbers, as definitions of ops have them: "x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6".
  *
  * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a
- * sixth), with C's suffix f rounded to float32; inf; the inputs x, y, z and the names of parameters; calls of
- * functions and ops. A comparison is 1 or 0, and every value but 0 is true. The grammar is closed, and expressions are
- * bounded in length and depth, so that no text costs a compiler more than one of Kiln's own ops. Pure. */
+ * sixth), with C's suffix f rounded to float32; inf; the names of inputs and parameters; calls of functions and ops. A
+ * comparison is 1 or 0, and every value but 0 is true. "where a = EXPRESSION, b = EXPRESSION" behind an expression
+ * names values that it has several times; b may use a. The grammar is closed, and expressions are bounded in length and
+ * depth, so that no text costs a compiler more than one of Kiln's own ops. Pure. */
 #ifndef KILN_LANG_REAL_H
 #define KILN_LANG_REAL_H
 
@@ -13,6 +14,7 @@ enum {
     KILN__REAL_NODES_MAX = 256,
     KILN__REAL_DEPTH_MAX = 48,
     KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
+    KILN__REAL_LOCALS_MAX = 8,
     KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
 };
 
@@ -38,8 +40,12 @@ typedef struct kiln__real_node {
 /* Plain data: the root is the last node. Freed with kiln__free. */
 struct kiln__real {
     uint32_t count;
-    uint32_t inputs;     /* how many of x, y, z it needs */
+    uint32_t inputs;     /* how many of them it needs: the last one's number */
     uint32_t operations; /* calls of primitives in it */
+    uint32_t local_count;
+    uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
+    bool exact;                             /* all that it calls has the same bits on every device */
+    bool portable;                          /* all that it calls has such a form, which math=portable takes */
     kiln__real_node nodes[];
 };
 
@@ -48,10 +54,9 @@ typedef struct kiln__real_scope {
     const kiln__op_table *ops;
     uint32_t op_limit; /* only the ops before this one are known */
     const char *op;    /* the one being defined, for messages */
-    uint32_t inputs;   /* how many of x, y, z there are */
-    uint32_t params;
+    uint32_t inputs, params;
+    const char *const *input_names;
     char *const *param_names;
-    bool reference;   /* functions count that only double has, "tanh" */
     const char *text; /* the text that *at points into, for places in messages */
 } kiln__real_scope;
 
@@ -63,17 +68,34 @@ kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, co
 kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
     KILN__PRINTF(4, 5);
 
-/* Whether a name has a meaning in definitions: "x", "within" or, with `functions`, that of a function, "fminf". */
+/* Whether a name has a meaning in definitions: "within" or, with `functions`, that of a function, "fminf". */
 bool kiln__real_is_reserved(kiln__word name, bool functions);
 
-/* The C text of its value; a parameter lo is the C variable lo_. */
+/* The C text of its value: inputs are the C variables x, y, z, a parameter lo is lo_. The locals, which it calls v0,
+ * v1, ..., are C declarations. */
+void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
+                            kiln__text *out);
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out);
 
 /* A number as C text of the type that is computed in: "(kiln_real)0x1p+0". */
 void kiln__real_emit_number(double value, kiln__text *out);
 
+/* Appends the functions that have other bits on a GPU than on the cpu and are not in the text yet: "exp 4 ulp, erf 4
+ * ulp". */
+void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, kiln__text *out);
+
 /* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
+
+/* The value of one node that is an operator or a function, from the values of its arguments. */
+double kiln__real_apply(const kiln__real_node *node, const double *arguments);
+
+/* The bound on the distance of the values of such a node on a GPU and on the cpu, from equal arguments: *ulps units in
+ * the last place of the number that it returns. 0: none. */
+double kiln__real_error_scale(const kiln__real_node *node, const double *arguments, double value, double *ulps);
+
+/* Whether a node rounds to the dtype of the arrays. */
+bool kiln__real_stores(const kiln__real_node *node);
 
 /* Marks the ops that it calls, by their index in the table, and the functions unless `functions` is NULL. */
 void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks);

@@ -35,6 +35,11 @@ bool kiln__word_is(kiln__word word, const char *string)
     return strlen(string) == word.length && (word.length == 0 || memcmp(word.text, string, word.length) == 0);
 }
 
+bool kiln__word_same(kiln__word a, kiln__word b)
+{
+    return a.length == b.length && (a.length == 0 || memcmp(a.text, b.text, a.length) == 0);
+}
+
 kiln__word kiln__word_trim(kiln__word word)
 {
     while (word.length > 0 && kiln__word_is_blank(word.text[0])) {
@@ -97,12 +102,19 @@ kiln__quote kiln__word_quote(kiln__word word)
 
 kiln__hint kiln__word_choices(const char *(*name)(const void *data, size_t i), const void *data)
 {
+    enum { MANY = 32, FEW = 8 };
     kiln__hint hint = { "" };
-    size_t length = 0;
-    for (size_t i = 0; name(data, i) != NULL && length < sizeof(hint.text); i++) {
-        const char *link = i == 0 ? "" : name(data, i + 1) != NULL ? ", " : " or ";
+    size_t length = 0, count = 0;
+    while (name(data, count) != NULL)
+        count++;
+    size_t shown = count > MANY ? FEW : count;
+    for (size_t i = 0; i < shown && length < sizeof(hint.text); i++) {
+        const char *link = i == 0 ? "" : i + 1 < count ? ", " : " or ";
         length += (size_t)snprintf(hint.text + length, sizeof(hint.text) - length, "%s%s", link, name(data, i));
     }
+    if (shown < count && length < sizeof(hint.text))
+        length +=
+            (size_t)snprintf(hint.text + length, sizeof(hint.text) - length, " or one of %zu more", count - shown);
     if (length >= sizeof(hint.text))
         strcpy(hint.text + sizeof(hint.text) - 4, "...");
     return hint;

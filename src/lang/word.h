@@ -33,6 +33,7 @@ bool kiln__word_is_digit(char c);
 bool kiln__word_is_name_char(char c);
 
 bool kiln__word_is(kiln__word word, const char *string);
+bool kiln__word_same(kiln__word a, kiln__word b);
 
 /* The word without blanks around it. */
 kiln__word kiln__word_trim(kiln__word word);

@@ -124,6 +124,11 @@ double kiln__dtype_unit(double value, kiln__dtype dtype)
     return ldexp(1, exponent - dtypes[dtype].fraction);
 }
 
+double kiln__dtype_largest(kiln__dtype dtype)
+{
+    return ldexp(2 - ldexp(1, -dtypes[dtype].fraction), dtypes[dtype].most);
+}
+
 double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
 {
     if (isnan(got) || isnan(want))
@@ -131,7 +136,7 @@ double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
     if (got == want)
         return 0;
     double unit = kiln__dtype_unit(want, dtype);
-    double most = ldexp(2 - ldexp(1, -dtypes[dtype].fraction), dtypes[dtype].most);
+    double most = kiln__dtype_largest(dtype);
     if (isinf(got) && fabs(want) > most && (got > 0) == (want > 0))
         return fabs(want) >= most + unit / 2 ? 0 : (most + unit / 2 - fabs(want)) / unit;
     return fabs(got - want) / unit;

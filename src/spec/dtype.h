@@ -54,6 +54,8 @@ double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype);
  * subnormal values, and beyond the largest number that of the last binade. */
 double kiln__dtype_unit(double value, kiln__dtype dtype);
 
+double kiln__dtype_largest(kiln__dtype dtype); /* finite value */
+
 /* In units of the last place of `want`; 0 where both are NaN, infinity where one is. Beyond the largest number there is
  * only infinity. */
 double kiln__dtype_distance(double got, double want, kiln__dtype dtype);

@@ -11,16 +11,16 @@ enum {
     FIELD_OP,
     FIELD_TEMPLATE,
     FIELD_DTYPE,
+    FIELD_MATH,
     FIELD_TARGET,
     FIELD_N,
     FIELD_PARAM = KILN__FIELDS_FIXED
 };
 
-static const char *const field_names[] = { [FIELD_OP] = "op",
-                                           [FIELD_TEMPLATE] = "template",
-                                           [FIELD_DTYPE] = "dtype",
-                                           [FIELD_TARGET] = "target",
-                                           [FIELD_N] = "n" };
+static const char *const field_names[] = {
+    [FIELD_OP] = "op",     [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",
+    [FIELD_MATH] = "math", [FIELD_TARGET] = "target",     [FIELD_N] = "n"
+};
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
@@ -126,6 +126,28 @@ static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype
     return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
 }
 
+static const char *const math_names[KILN__MATH_END] = { "", "torch", "portable" };
+
+static const char *math_at(const void *data, size_t i)
+{
+    (void)data;
+    return i + 1 < KILN__MATH_END ? math_names[i + 1] : NULL;
+}
+
+kiln__math kiln__math_default(const kiln__template *template)
+{
+    bool chooses =
+        template->origin == NULL && kiln__template_takes_op(template) && kiln__arguments_flat(&template->arguments);
+    return chooses ? KILN__MATH_TORCH : KILN__MATH_PORTABLE;
+}
+
+static kiln_status check_math(const kiln__template *template, kiln__math math, kiln_report *report)
+{
+    if (math == KILN__MATH_UNSET || math == KILN__MATH_PORTABLE || kiln__math_default(template) == math)
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "template %s takes no math=%s: portable", template->name, math_names[math]);
+}
+
 static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
     const kiln__template *template = spec->catalog->usual;
@@ -143,6 +165,8 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
     status = check_dtype(template, spec->dtype, report);
+    if (status == KILN_OK)
+        status = check_math(template, spec->math, report);
     if (status == KILN_OK && spec->op_set)
         status = kiln__template_check_inputs(template, spec->op->inputs, report);
     if (status == KILN_OK)
@@ -168,6 +192,26 @@ static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *
     if (status == KILN_OK)
         spec->dtype = dtype;
     return status;
+}
+
+static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    int math = value.length > 0 ? KILN__MATH_TORCH : KILN__MATH_UNSET;
+    while (math < KILN__MATH_END && !kiln__word_is(value, math_names[math]))
+        math++;
+    if (math == KILN__MATH_END)
+        return FAIL(report, KILN_ESPEC, "unknown math '%s': %s", kiln__word_quote(value).text,
+                    kiln__word_hint(value, math_at, NULL).text);
+    kiln_status status = check_math(spec->template, (kiln__math)math, report);
+    if (status == KILN_OK)
+        spec->math = (kiln__math)math;
+    return status;
+}
+
+bool kiln__spec_is_exact(const kiln__fields *spec)
+{
+    kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
+    return math == KILN__MATH_PORTABLE || kiln__expr_is_exact(spec->op, &spec->catalog->ops);
 }
 
 /* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
@@ -221,9 +265,12 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
-        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype, [FIELD_TARGET] = set_target, [FIELD_N] = set_n
-    };
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word,
+                                          kiln_report *) = { [FIELD_TEMPLATE] = set_template,
+                                                             [FIELD_DTYPE] = set_dtype,
+                                                             [FIELD_MATH] = set_math,
+                                                             [FIELD_TARGET] = set_target,
+                                                             [FIELD_N] = set_n };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -318,6 +365,8 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->op_set = false;
         } else if (id == FIELD_DTYPE) {
             spec->dtype = KILN__DTYPE_UNSET;
+        } else if (id == FIELD_MATH) {
+            spec->math = KILN__MATH_UNSET;
         } else if (id >= FIELD_PARAM) {
             spec->params[id - FIELD_PARAM] = 0;
             spec->param_set[id - FIELD_PARAM] = false;
@@ -351,6 +400,8 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->template_set;
     case FIELD_DTYPE:
         return spec->dtype != KILN__DTYPE_UNSET;
+    case FIELD_MATH:
+        return spec->math != KILN__MATH_UNSET;
     case FIELD_TARGET:
         return spec->target_set;
     case FIELD_N:
@@ -375,6 +426,9 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         break;
     case FIELD_DTYPE:
         kiln__text_append(out, kiln__dtype_name(spec->dtype));
+        break;
+    case FIELD_MATH:
+        kiln__text_append(out, math_names[spec->math]);
         break;
     case FIELD_TARGET:
         kiln__text_append(out, spec->target.name);
@@ -406,6 +460,8 @@ static void append_fields(const kiln__fields *spec, size_t start, kiln__text *ou
     if (spec->template != spec->catalog->usual)
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
+    if (spec->math != kiln__math_default(spec->template))
+        append_field(spec, FIELD_MATH, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         append_field(spec, FIELD_PARAM + (int)i, start, out);
 }

@@ -10,6 +10,9 @@
 #include "spec/dtype.h"
 #include "spec/target.h"
 
+/* Which arithmetic: that of PyTorch's CUDA kernels, or one with equal bits on every GPU and cpu. */
+typedef enum kiln__math { KILN__MATH_UNSET, KILN__MATH_TORCH, KILN__MATH_PORTABLE, KILN__MATH_END } kiln__math;
+
 /* Plain data that borrows the catalog, and the expression from a spec or from the room in which it was parsed. */
 typedef struct kiln__fields {
     const kiln__catalog *catalog;
@@ -17,13 +20,14 @@ typedef struct kiln__fields {
     const kiln__expr *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
     kiln__dtype dtype; /* KILN__DTYPE_UNSET if open */
+    kiln__math math;   /* KILN__MATH_UNSET if open */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 5 };
+enum { KILN__FIELDS_FIXED = 6 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -51,7 +55,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Field names: op, template, dtype, the template's parameters, target, n.
+ * on. On failure the fields are unchanged. Names: op, template, dtype, math, the template's parameters, target, n.
  * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
                            kiln_report *report);
@@ -66,8 +70,14 @@ kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const ch
 kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__catalog *catalog, const char *text,
                                kiln_report *report);
 
-/* Appends the canonical text: fields in the order op, template (only if not the op's own), dtype, parameters in the
- * template's order, target; fields not set are left out. With `with_hints` n= too, last. */
+/* The arithmetic of a spec that names none. */
+kiln__math kiln__math_default(const kiln__template *template);
+
+/* Whether the results on every device have the same bits. */
+bool kiln__spec_is_exact(const kiln__fields *spec);
+
+/* Appends the canonical text: fields in the order op, template and math (each only if not the default), dtype before
+ * math, parameters in the template's order, target; fields not set are left out. With `with_hints` n= too, last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
 /* The same without hints, as if the target were not set. */
@@ -100,6 +110,12 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
 
 /* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */
 kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64_t *out, kiln_report *report);
+
+/* ---- Results on two devices (spec/bound.c) */
+
+/* Whether results at one element, of a GPU and of the cpu, are as close as the functions of the spec's ops promise. The
+ * spec has a dtype, and is not exact (kiln__spec_is_exact). Inputs are values of the dtype. */
+bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want);
 
 /* ---- Results of ops whose definition bounds their error (spec/reference.c) */
 

@@ -267,6 +267,19 @@ static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *r
     return KILN_OK;
 }
 
+static kiln_status fail_portable(const kiln__fields *spec, kiln_report *report)
+{
+    const kiln__op_table *ops = &spec->catalog->ops;
+    uint32_t i = 0;
+    while (spec->op->nodes[i].op < 0 || kiln__op_is_portable(kiln__op_at(ops, (uint32_t)spec->op->nodes[i].op)))
+        i++;
+    return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s",
+                kiln__op_at(ops, (uint32_t)spec->op->nodes[i].op)->name,
+                kiln__math_default(spec->template) == KILN__MATH_TORCH
+                    ? "use math=torch"
+                    : "the template computes with math=portable, as all do but elementwise");
+}
+
 static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_report *report)
 {
     if (!out->op_set && kiln__template_takes_op(out->template))
@@ -274,6 +287,10 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
     out->template_set = true;
     if (out->dtype == KILN__DTYPE_UNSET)
         out->dtype = kiln__template_dtype(out->template);
+    if (out->math == KILN__MATH_UNSET)
+        out->math = kiln__math_default(out->template);
+    if (out->math == KILN__MATH_PORTABLE && !kiln__expr_is_portable(out->op, &out->catalog->ops))
+        return fail_portable(out, report);
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;

@@ -30,6 +30,8 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
+    if (spec->math == KILN__MATH_PORTABLE)
+        append_define(out, "MATH", "PORTABLE", 1);
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
         const kiln__declared_param *param = &spec->template->params[i];
@@ -228,6 +230,7 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
+    unit->contracts = spec->math == KILN__MATH_TORCH;
     unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)

@@ -140,7 +140,7 @@ static bool is_refusal(kiln_status status)
 static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__verdict *verdict)
 {
     char problem[sizeof(variant->problem)];
-    const kiln__excess excess = kiln__excess_of(&verdict->tolerance);
+    const kiln__excess excess = kiln__excess_of(&verdict->tolerance, verdict->bounded);
     if (verdict->wrong == 0 && !verdict->overrun) {
         variant->state = KILN__READY;
         return;

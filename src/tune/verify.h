@@ -17,7 +17,8 @@ typedef struct kiln__verdict {
     uint64_t first;           /* the least index of one */
     uint64_t got, want;       /* bits */
     bool overrun;             /* the kernel wrote behind an array */
-    kiln_tolerance tolerance; /* that was applied; all 0: equal bits */
+    kiln_tolerance tolerance; /* that was applied; all 0: equal bits, unless bounded */
+    bool bounded;             /* as far apart as the op's functions may be (spec/bound.c) */
     /* The results against the reference that the op's definition has, in units of the last place. */
     double bound; /* below 0: it has none, or was not asked for */
     double worst, worst_got, worst_want;
@@ -25,11 +26,11 @@ typedef struct kiln__verdict {
 } kiln__verdict;
 
 /* Of elements that differ: " by more than the tolerance (ulp 4)", or "" where only equal bits agree. For use within the
- * same expression: kiln__excess_of(tolerance).text. */
+ * same expression: kiln__excess_of(tolerance, bounded).text. */
 typedef struct kiln__excess {
     char text[KILN__TOLERANCE_SIZE + 40];
 } kiln__excess;
-kiln__excess kiln__excess_of(const kiln_tolerance *tolerance);
+kiln__excess kiln__excess_of(const kiln_tolerance *tolerance, bool bounded);
 
 /* ---- Results on a device */
 

@@ -187,7 +187,8 @@ static void prepare(host *self)
         write_bytes(in_directory(self->directory, "source", op), source, strlen(source));
         write_bytes(in_directory(self->directory, "rule", op), &kernel->program->rule, sizeof(kernel->program->rule));
         if (op == 0)
-            nvrtc->vtable->options(nvrtc, &(kiln__unit){ .target = kernel->device->target }, &options);
+            nvrtc->vtable->options(nvrtc, &(kiln__unit){ .target = kernel->device->target, .contracts = true },
+                                   &options);
         kiln_text_free(source);
         kiln_program_release(program);
         kiln_kernel_release(kernel);

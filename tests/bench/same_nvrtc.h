@@ -11,7 +11,7 @@ static inline void same_open(bare_nvrtc *out, const char *target_name, char **op
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
-    kiln__unit unit = { .name = NULL };
+    kiln__unit unit = { .contracts = true }; /* as those of element-wise ops */
     kiln__text options = { 0 };
     kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bare_check(compiler != NULL && kiln__target_parse(target_name, strlen(target_name), &unit.target), "NVRTC",

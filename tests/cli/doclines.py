@@ -40,6 +40,7 @@ NO_DRIVER = "cannot open the CUDA driver"
 NEEDS = [
     (r"python3 tests/bench/peers\.py ", "PyTorch and a GPU", "peers"),
     (r"tests/device/run\.sh ", "a GPU", "shell"),
+    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/torch_bits\.py ", "PyTorch and a GPU", "torch"),
     (r"(\S+/)?bench_access_patterns ", "a GPU", NO_DRIVER),
     (r"kiln \w+ .*--device all( |$)", "two GPUs", NO_DRIVER),
 ]
@@ -283,7 +284,7 @@ def classes(line, block_kind="lines"):
     found += [("cache", None)] if re.match(r"(v1|wisdom)/|CACHEDIR\.TAG ", text) else []
     if not found and re.match(SPEC, text):
         found.append(("spec", None))
-    if not found and re.match(DEFINITION, text) or re.match(r"    doc \S", text):
+    if not found and re.match(DEFINITION, text) or re.match(r"    (doc|nan) \S", text):
         found.append(("definition", None))
     return found
 

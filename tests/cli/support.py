@@ -162,8 +162,8 @@ def relu6(x):
     return clamp(x, x.dtype.type(0), x.dtype.type(6))
 
 
-def softsign(x):
-    return x / (np.abs(x) + x.dtype.type(1))
+def softsign(x, stored):
+    return x / stored(np.abs(x) + x.dtype.type(1))
 
 
 OPS = {
@@ -178,9 +178,12 @@ OPS = {
 
 
 def evaluate(function, arrays, dtype):
-    """The operation step by step in the type that Kiln computes in, rounded once at the end."""
+    """The operation step by step in the type that Kiln computes in, rounded once at the end, and by softsign before."""
     with np.errstate(all="ignore"):
-        result = function(*(widen(a, dtype) for a in arrays))
+        given = [widen(a, dtype) for a in arrays]
+        if function is softsign:
+            given.append(lambda x: widen(narrow(x, dtype), dtype))
+        result = function(*given)
     return narrow(np.asarray(result, dtype=REAL[dtype]), dtype)
 
 

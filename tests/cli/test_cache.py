@@ -126,7 +126,7 @@ class Trim(KilnTest):
         self.assert_bad(["cache", "expert", "a"], "did you mean export")
         self.assert_bad(["cache", "import", self.path("none")], "none", "No such file")
         self.assert_bad(["cache", "export", self.dir], self.dir, "Is a directory")
-        self.assert_bad(["cache", "export", self.path("p"), "op=relu7"], "op=relu7", "relu6")
+        self.assert_bad(["cache", "export", self.path("p"), "op=relu7"], "op=relu7", "relu?")
         self.assertFalse(os.path.exists(self.path("p")))
         self.assert_bad(["cache", "export", self.path("no/p")], self.path("no/p"), "cannot be written", "No such file")
 

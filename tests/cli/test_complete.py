@@ -108,9 +108,9 @@ class Complete(KilnTest):
     def test_bash(self):
         self.assertEqual(self.bash("wi"), ["wisdom"])
         self.assertEqual(self.bash("run", "--dev"), ["--device"])
-        # These are the words into which bash cuts op=softs, 'op=softs, op=copy dt (a word with a quote) and cuda:.
-        self.assertEqual(self.bash("run", "op", "=", "softs"), ["softsign"])
-        self.assertEqual(self.bash("run", "'op=softs"), ["op=softsign"])
+        # These are the words into which bash cuts op=softsi, 'op=softsi, op=copy dt (a word with a quote) and cuda:.
+        self.assertEqual(self.bash("run", "op", "=", "softsi"), ["softsign"])
+        self.assertEqual(self.bash("run", "'op=softsi"), ["op=softsign"])
         self.assertEqual(self.bash("run", "'op=copy dt"), ["op=copy dtype="])
         self.assertEqual(self.bash("run", "--device", "cuda", ":"), ["0"])
         self.assertEqual(self.bash("build", ""), [""])

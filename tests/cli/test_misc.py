@@ -112,7 +112,11 @@ class Catalogue(KilnTest):
         self.assertEqual((found["hardtanh"]["inputs"], found["hardtanh"]["params"]), (1, 2))
         text, markdown = self.kiln("ops").stdout, self.kiln("ops", "--markdown").stdout
         self.assertIn(found["hardtanh"]["signature"], text)
-        self.assertIn(f"| `{found['hardtanh']['signature']}` |", markdown)
+        self.assertIn(f"| `{found['hardtanh']['definition']}` |", markdown)
+        self.assertEqual((found["hardtanh"]["functions"], found["hardtanh"]["portable"]), ("", True))
+        self.assertEqual((found["gelu"]["functions"], found["gelu"]["portable"]), ("erf 4 ulp", False))
+        self.assertIn("NaN", found["hardtanh"]["nan"])
+        self.assertIn("NumPy", found["sign"]["elsewhere"])
         self.assertEqual(len(markdown.splitlines()), len(found) + 2)
 
     def test_templates(self):

@@ -37,17 +37,19 @@ class Own(KilnTest):
 
 class Ops(Own):
     def test_a_defined_op_runs_and_is_verified(self):
+        x, six = self.x, np.float32(6)
+        want = x * np.minimum(np.maximum(x + np.float32(3), np.float32(0)), np.float32(4))
         self.run_spec("op=swish(hi=4)", "--define-op", SWISH, "--verify")
-        x = self.x
-        want = x * np.minimum(np.maximum(x + np.float32(3), np.float32(0)), np.float32(4)) / np.float32(6)
-        self.assert_same(np.load(self.output), want.astype(np.float32), "f32")
+        self.assert_same(np.load(self.output), want * (np.float32(1) / six), "f32")
+        self.run_spec("op=swish(hi=4) math=portable", "--define-op", SWISH, "--verify")
+        self.assert_same(np.load(self.output), want / six, "f32")
 
     def test_several_are_defined_and_call_each_other(self):
         self.run_spec("op=twice", "--define-op", SWISH, "--define-op=twice = 2 * swish(x, 6)")
         self.run_spec("op=relu6(swish(x))", "--define-op", SWISH, "--verify")
 
     def test_the_reference_bounds_the_result(self):
-        result = self.run_spec("op=third", "--define-op", "third = x / 3 within 0.5 ulp", "--verify")
+        result = self.run_spec("op=third", "--define-op", "third = div(x, 3) within 0.5 ulp", "--verify")
         self.assertIn("reference", result.stdout)
         before = open(self.output, "rb").read()
         result = self.run_spec("op=soft", "--define-op", "soft = x / (1 + abs(x)) within 4 ulp of tanh(x)", "--verify",
@@ -69,10 +71,12 @@ class Ops(Own):
                 ("swish = x * fminq(x, 1)", "op swish, character 13", "did you mean fmin?"),
                 ("swish = (x", "op swish, character 11: ')' is missing"),
                 ("add = x + y", "op add is one of Kiln's own"),
-                ("swish = erf(x)", "erf has other bits on a GPU"),
+                ("swish = gamma(x)", "unknown function or op 'gamma'"),
                 ("", "expected NAME(x) = EXPRESSION")):
             self.assert_bad(("run", "op=copy", "--in", self.input, "--out", self.output, "--define-op", text), *words)
         self.assert_bad(("ops", "--define-op", "a = x", "--define-op", "a = x + 1"), "defined already, and otherwise: 'a = x'")
+        self.assert_bad(("run", "op=bell math=portable", "--in", self.input, "--out", self.output, "--define-op",
+                         "bell = exp(-x * x) * erf(x)"), "op bell calls a function of CUDA that has no portable form")
         self.assertFalse(os.path.exists(self.output))
 
     def test_a_manifest_defines(self):

@@ -162,7 +162,7 @@ class Wisdom(WisdomTest):
         for args, words in ((["wisdom"], ["list, explain"]), (["wisdom", "lst"], ["did you mean list"]),
                             (["wisdom", "explain"], ["needs a SPEC"]), (["wisdom", "import"], ["needs a FILE"]),
                             (["wisdom", "list", "x"], ["unexpected 'x'"]),
-                            (["wisdom", "explain", "op=relu7"], ["relu7", "relu6"]),
+                            (["wisdom", "explain", "op=relu7"], ["relu7", "relu?"]),
                             (["wisdom", "explain", SPEC, "--op", "x"], ["--op"]),
                             (["wisdom", "import", "x", "--model", "x"], ["--model"]),
                             (["wisdom", "list", "--all"], ["--all"]),

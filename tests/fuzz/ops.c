@@ -24,7 +24,7 @@ static uint32_t write_table(const kiln__op_table *table, kiln__text *out)
         if (status != KILN_OK)
             continue;
         kiln__text_printf(out, "%s\n", kiln__op_at(table, i)->definition);
-        write_doc(out, kiln__op_at(table, i)->doc);
+        write_doc(out, kiln__op_at(table, i)->notes[KILN__NOTE_DOC]);
         count++;
     }
     return count;
@@ -38,7 +38,9 @@ static void require_same(const kiln__op *op, const kiln__op_table *again)
     FUZZ_REQUIRE(kiln__op_find(again, name, KILN__OPS_MAX, &index, &report) == KILN_OK && index >= 0, "%s: %s",
                  op->definition, report.message);
     const kiln__op *other = kiln__op_at(again, (uint32_t)index);
-    FUZZ_REQUIRE(kiln__op_equal(op, other, again) && strcmp(op->doc, other->doc) == 0, "%s comes back", op->name);
+    FUZZ_REQUIRE(kiln__op_equal(op, other, again) &&
+                     strcmp(op->notes[KILN__NOTE_DOC], other->notes[KILN__NOTE_DOC]) == 0,
+                 "%s comes back", op->name);
     FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments", op->name);
 }
 

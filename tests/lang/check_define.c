@@ -39,7 +39,7 @@ static const struct {
     { " a ( x , y ; lo = -1 , hi=inf ) = min(max(x, lo), hi) + y", "a(x, y; lo=-1, hi=inf)",
       "kiln_add(kiln_min(kiln_max(x, lo_), hi_), y)" },
     { "a = x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f", "a(x)",
-      "kiln_div(kiln_mul(x, kiln_fmin(kiln_fmax(kiln_add(x, (kiln_real)0x1.8p+1), (kiln_real)0x0p+0), "
+      "kiln_over(kiln_mul(x, kiln_fmin(kiln_fmax(kiln_add(x, (kiln_real)0x1.8p+1), (kiln_real)0x0p+0), "
       "(kiln_real)0x1.8p+2)), (kiln_real)0x1.8p+2)" },
     { "a = 0.1f * x", "a(x)", "kiln_mul((kiln_real)0x1.99999ap-4, x)" },
     { "a = 0.1 * x", "a(x)", "kiln_mul((kiln_real)0x1.999999999999ap-4, x)" },
@@ -57,6 +57,13 @@ static const struct {
       "kiln_op_hardtanh(kiln_add(x, (kiln_real)0x1p+0), (kiln_real)-0x1p+1, (kiln_real)0x1p+0)" },
     { "a = x || y && z", "a(x, y, z)", "((x != 0) || ((y != 0) && (z != 0)) ? (kiln_real)1 : (kiln_real)0)" },
     { "a(x;int=2)=int*x", "a(x; int=2)", "kiln_mul(int_, x)" },
+    { "a(y, x) = y - x", "a(y, x)", "kiln_add(x, -(y))" },
+    { "a(grad, y; p=2) = grad / y / p", "a(grad, y; p=2)", "kiln_over(kiln_div(x, y), p_)" },
+    { "a = x / y / -3", "a(x, y)", "kiln_over(kiln_div(x, y), (kiln_real)-0x1.8p+1)" },
+    { "a = erff(x) + exp_add(1, expf(x))", "a(x)",
+      "kiln_add(kiln_erf(x), kiln_exp_add((kiln_real)0x1p+0, kiln_exp(x)))" },
+    { "a = b > 1 ? b : -c where b = x * y, c = b", "a(x, y)", "(v0 > (kiln_real)0x1p+0 ? v0 : (-(v0)))" },
+    { "a = (b ? x : 0) + -c where b = x > 1, c = 2", "a(x)", "kiln_add((v0 != 0 ? x : (kiln_real)0x0p+0), (-(v1)))" },
 };
 
 START_TEST(test_define__text_is_spelt_out)
@@ -79,7 +86,14 @@ static const struct {
     { "Sw = x", "op definition, character 1: 'Sw' cannot name an op" },
     { "max = x", "op definition, character 1: 'max' cannot name an op" },
     { "x = x", "op definition, character 1: 'x' cannot name an op" },
-    { "sw(y) = y", "op sw, character 4: the inputs are x, or x, y, or x, y, z" },
+    { "sw(Y) = Y", "op sw, character 4: 'Y' cannot name an input: it is taken, or not of lower-case letters" },
+    { "sw = a where a = x, b = x + 1", "op sw, character 6: the expression before 'where' is a name alone" },
+    { "sw = a + 1 where", "op sw, character 17: '' cannot name a value: it is taken, or not of lower-case" },
+    { "sw = a + 1 where a", "op sw, character 19: expected '=' and a value for 'a'" },
+    { "sw = a + 1 where x = 1", "op sw, character 18: 'x' cannot name a value: it is taken" },
+    { "sw = a + 1 where a = 1, a = x", "op sw, character 25: 'a' cannot name a value: it is taken" },
+    { "sw = a + 1 where a = b, b = x", "op sw, character 22: unknown name 'b'" },
+    { "sw(x; p=1) = a + 1 where p = x", "op sw, character 26: 'p' cannot name a value: it is taken" },
     { "sw(x, y", "op sw, character 8: expected ',' or ')' at the end" },
     { "sw(x; lo) = x", "op sw, character 9: expected '=' and a default" },
     { "sw(x; lo=a) = x", "op sw, character 10: the default of lo must be a number, not 'a'" },
@@ -112,7 +126,7 @@ static const struct {
     { "sw = hardtanh(x, lo=1)", "op sw, character 18: arguments are given by their place here, not by name: 'lo'" },
     { "sw = hardtanh(x, lo=)", "op sw, character 18: arguments are given by their place here, not by name: 'lo'" },
     { "sw = hardtanh(x, ?)", "op sw, character 18: expected a value at '?'" },
-    { "sw = erf(x)", "op sw, character 6: erf has other bits on a GPU than on the cpu" },
+    { "sw = gamma(x)", "op sw, character 6: unknown function or op 'gamma'" },
     { "sw = x ** 2", "op sw, character 8: there is no power **: write x * x" },
     { "sw = x x", "op sw, character 8: expected an operator or 'within' at 'x'" },
     { "sw = 1e999 * x", "op sw, character 6: '1e999' is not a number" },

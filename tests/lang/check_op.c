@@ -11,10 +11,16 @@ static const char sample[] = "# A comment, and an empty line.\n"
                              "\n"
                              "hardtanh(x; lo=-1, hi=inf) = min(max(x, lo), hi)   \r\n"
                              "    doc Clamps x.\n"
+                             "    nan Kept.\n"
                              "\n"
                              "\tdoc   Twice.\r\n"
                              "min(x, y) = x < y ? x : y\n"
-                             "shifted(x; by=3) = hardtanh(x + by)\n";
+                             "shifted(x; by=3) = hardtanh(x + by)\n"
+                             "slope(grad, y) = grad * d where\n"
+                             "    e = y * y,\n"
+                             "    d = 1 - e\n"
+                             "    in f16,bf16 = grad * stored(1 - stored(y * y))\n"
+                             "    elsewhere Nowhere.\n";
 
 static void open_table(kiln__op_table *table, const char *text)
 {
@@ -36,10 +42,10 @@ START_TEST(test_op__row_is_read_when_it_is_first_asked_for)
 {
     kiln__op_table table;
     open_table(&table, sample);
-    ck_assert_uint_eq(table.count, 3);
+    ck_assert_uint_eq(table.count, 4);
     ck_assert_str_eq(kiln__op_name(&table, 2), "shifted");
-    ck_assert_ptr_null(kiln__op_name(&table, 3));
-    for (uint32_t i = 0; i < 3; i++)
+    ck_assert_ptr_null(kiln__op_name(&table, 4));
+    for (uint32_t i = 0; i < 4; i++)
         ck_assert_ptr_null(kiln__op_at(&table, i));
     ck_assert_int_eq(find(&table, "shifted", 7), 2);
     ck_assert_ptr_nonnull(kiln__op_at(&table, 0)); /* which it calls */
@@ -60,7 +66,9 @@ START_TEST(test_op__row_becomes_signature_doc_and_text)
     ck_assert_str_eq(op->name, "hardtanh");
     ck_assert_str_eq(op->signature, "hardtanh(x; lo=-1, hi=inf)");
     ck_assert_str_eq(op->definition, "hardtanh(x; lo=-1, hi=inf) = min(max(x, lo), hi)");
-    ck_assert_str_eq(op->doc, "Clamps x.\nTwice.\n");
+    ck_assert_str_eq(op->notes[KILN__NOTE_DOC], "Clamps x.\nTwice.\n");
+    ck_assert_str_eq(op->notes[KILN__NOTE_NAN], "Kept.\n");
+    ck_assert_str_eq(op->notes[KILN__NOTE_ELSEWHERE], "");
     ck_assert_str_eq(op->text, "KILN_FN kiln_real kiln_op_hardtanh(kiln_real x, kiln_real lo_, kiln_real hi_)\n{\n"
                                "    return kiln_min(kiln_max(x, lo_), hi_);\n}\n");
     ck_assert_uint_eq(op->inputs, 1);
@@ -71,8 +79,33 @@ START_TEST(test_op__row_becomes_signature_doc_and_text)
     ck_assert_uint_eq(op->operations, 2);
     op = kiln__op_at(&table, (uint32_t)find(&table, "min", 3));
     ck_assert_str_eq(op->signature, "min(x, y)");
-    ck_assert_str_eq(op->doc, "");
+    ck_assert_str_eq(op->notes[KILN__NOTE_DOC], "");
     ck_assert(op->inputs == 2 && op->params == 0);
+    kiln__op_table_fini(&table);
+}
+END_TEST
+
+/* C text has no names of inputs. A row may go on in the next line, and have another expression in some dtypes. */
+START_TEST(test_op__row_of_several_lines_becomes_one_function)
+{
+    kiln__op_table table;
+    open_table(&table, sample);
+    const kiln__op *op = kiln__op_at(&table, (uint32_t)find(&table, "slope", 5));
+    ck_assert_str_eq(op->signature, "slope(grad, y)");
+    ck_assert_str_eq(op->definition, "slope(grad, y) = grad * d where e = y * y, d = 1 - e");
+    ck_assert_str_eq(op->text, "KILN_FN kiln_real kiln_op_slope(kiln_real x, kiln_real y)\n{\n"
+                               "#if defined(KILN_DTYPE_F16) || defined(KILN_DTYPE_BF16)\n"
+                               "    return kiln_mul(x, kiln_stored(kiln_add((kiln_real)0x1p+0, "
+                               "-(kiln_stored(kiln_mul(y, y))))));\n"
+                               "#else\n"
+                               "    const kiln_real v0 = kiln_mul(y, y);\n"
+                               "    const kiln_real v1 = kiln_add((kiln_real)0x1p+0, -(v0));\n"
+                               "    return kiln_mul(x, v1);\n"
+                               "#endif\n}\n");
+    ck_assert_str_eq(op->notes[KILN__NOTE_DOC], "");
+    ck_assert_str_eq(op->notes[KILN__NOTE_ELSEWHERE], "Nowhere.\n");
+    ck_assert(kiln__op_is_exact(op) && kiln__op_is_portable(op));
+    ck_assert_str_eq(op->functions, "");
     kiln__op_table_fini(&table);
 }
 END_TEST
@@ -101,7 +134,7 @@ static const struct {
     { "f(x) = x\n\nf(x) = -x\n", 3, "'f' cannot name an op" },
     { "a23456789012345678901234567890123456789012(x) = x\n", 1, "cannot name an op" },
     { "  doc Early.\nf(x) = x\n", 1, "expected NAME(x) = EXPRESSION before 'doc Early.'" },
-    { "f(x) = x\n  dox Late.\n", 2, "'dox' is no word about an op: doc" },
+    { "f(x) = x\n  dox Late.\n", 2, "'dox' is no word about an op: doc, nan, elsewhere or in" },
 };
 
 START_TEST(test_op__failure_names_line_and_culprit)
@@ -125,7 +158,14 @@ static const struct {
     { "f(x) = x +\n", "op f, character 11: a value is missing at the end" },
     { "f(x) = f(x)\n", "op f, character 8: unknown function or op 'f'" },
     { "f(x) = g(x)\ng(x) = x\n", "op f, character 8: unknown function or op 'g'" },
-    { "f(y) = y\n", "op f, character 3: the inputs are x, or x, y, or x, y, z" },
+    { "f(y, y) = y\n", "op f, character 6: 'y' cannot name an input: it is taken" },
+    { "f(min) = min\n", "op f, character 3: 'min' cannot name an input: it is taken" },
+    { "f(a, b, c, d) = a\n", "op f, character 12: an op has at most 3 inputs; parameters follow a ';': f(x; d=1)" },
+    { "f(x) = x\n  in f15 = x\n", "'f15' is no dtype of an op" },
+    { "f(x) = x\n  in f16 x\n", "op f, character 1: 'f16 x' is no dtype of an op" },
+    { "f(x) = x\n  in f16 = x +\n", "op f, character 4: a value is missing at the end" },
+    { "f(x) = x\n  in f16 = x 1\n", "expected nothing more at '1'" },
+    { "f(x) = x\n  in f16=x\n  in f16=x\n  in f16=x\n  in f16=x\n  in f16=x\n", "an op has at most 4 lines of" },
     { "f(x; a=1, a=2) = x\n", "op f, character 11: 'a' cannot name a parameter" },
     { "f(x; a=nan) = x\n", "op f, character 8: the default of a must be a number, not 'nan'" },
     { "inf(x) = x\n", "'inf' cannot name an op" },
@@ -189,7 +229,9 @@ START_TEST(test_op__embedded_ops_are_complete)
     for (uint32_t i = 0; i < catalog.ops.count; i++) {
         ck_assert_msg(kiln__op_load(&catalog.ops, i, &report) == KILN_OK, "%s", report.message);
         const kiln__op *op = kiln__op_at(&catalog.ops, i);
-        ck_assert_msg(strlen(op->doc) > 10 && op->doc[strlen(op->doc) - 1] == '\n', "%s", op->name);
+        ck_assert_msg(strlen(op->notes[KILN__NOTE_DOC]) > 3 &&
+                          op->notes[KILN__NOTE_DOC][strlen(op->notes[KILN__NOTE_DOC]) - 1] == '\n',
+                      "%s", op->name);
     }
     kiln__catalog_fini(&catalog);
 }
@@ -201,6 +243,7 @@ Suite *kiln_test_lang_op_suite(void)
     TCase *tcase = tcase_create("op");
     tcase_add_test(tcase, test_op__row_is_read_when_it_is_first_asked_for);
     tcase_add_test(tcase, test_op__row_becomes_signature_doc_and_text);
+    tcase_add_test(tcase, test_op__row_of_several_lines_becomes_one_function);
     tcase_add_test(tcase, test_op__is_found_by_its_whole_name_only);
     tcase_add_loop_test(tcase, test_op__failure_names_line_and_culprit, 0, COUNT(bad));
     tcase_add_loop_test(tcase, test_op__wrong_row_is_refused_when_it_is_asked_for, 0, COUNT(wrong));

@@ -96,7 +96,7 @@ static const struct {
     kiln_status status;
     const char *problem;
 } bad[] = {
-    { "op=relu6,reluu", KILN_EOP, "unknown op 'reluu': did you mean relu6?" },
+    { "op=relu6,reluu", KILN_EOP, "unknown op 'reluu': did you mean relu?" },
     { "dtype=f32,f31", KILN_ESPEC, "unknown dtype 'f31': f32, f64, f16 or bf16" },
     { "block=32..64", KILN_ESPEC, "block=33 is not a multiple of 32: the nearest are 32 and 64" },
     { "elems=4,6 vector=4", KILN_ESPEC,

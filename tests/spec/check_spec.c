@@ -114,6 +114,9 @@ static const struct {
     { "target=sm_120f", "target=sm_120f" },
     { "target=cpu", "target=cpu" },
     { "op=hardsigmoid_linear(beta=0.25)", "op=hardsigmoid_linear(0.2,0.25)" },
+    { "math=portable op=relu6 dtype=f16", "op=relu6 dtype=f16 math=portable" },
+    { "op=relu6 math=torch", "op=relu6" },
+    { "op=relu6 template=rowsum math=portable", "op=relu6 template=rowsum" },
 };
 
 START_TEST(test_spec__equal_specs_have_equal_text)
@@ -164,11 +167,15 @@ static const struct {
     { "dtype=half", KILN_ESPEC, "unknown dtype 'half': did you mean f16?" },
     { "dtype=bfloat16", KILN_ESPEC, "unknown dtype 'bfloat16': did you mean bf16?" },
     { "dtype=flo", KILN_ESPEC, "unknown dtype 'flo': f32, f64, f16 or bf16" },
+    { "math=fast", KILN_ESPEC, "unknown math 'fast': torch or portable" },
+    { "math=Portable", KILN_ESPEC, "unknown math 'Portable': did you mean portable?" },
+    { "template=rowsum math=torch", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
+    { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
-    { "foo=1", KILN_ESPEC, "unknown field 'foo': op, template, dtype, block, elems, vector, cache, target or n" },
+    { "foo=1", KILN_ESPEC, "unknown field 'foo': op, template, dtype, math, block, elems, vector, cache, target or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
-      "unknown field 'elems': op, template, dtype, cache, rows, block, target or n" },
+      "unknown field 'elems': op, template, dtype, math, cache, rows, block, target or n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': compare, elementwise, rowsum, toy, row, pair or narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },

@@ -28,6 +28,7 @@
     X(spec, frozen)         \
     X(spec, expand)         \
     X(spec, unit)           \
+    X(spec, bound)          \
     X(source, reads)        \
     X(source, kernels)      \
     X(store, entry)         \

@@ -41,22 +41,37 @@ static int add_row(void *table, const kiln_op_info *op)
 
 static int add_json(void *list, const kiln_op_info *op)
 {
-    json_add(list, json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
-                            json_count(op->inputs), "params", json_count(op->params), "doc",
-                            json_text(one_line(op->doc, false)), "origin", json_text(op->origin), NULL));
+    json_add(list,
+             json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
+                      json_count(op->inputs), "params", json_count(op->params), "definition", json_text(op->definition),
+                      "doc", json_text(one_line(op->doc, false)), "nan", json_text(one_line(op->nan, false)),
+                      "elsewhere", json_text(one_line(op->elsewhere, false)), "functions", json_text(op->functions),
+                      "portable", json_boolean(op->portable), "origin", json_text(op->origin), NULL));
     return 0;
+}
+
+/* A '|' would end the cell. */
+static void print_cell(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            putchar('\\');
+        putchar(*text);
+    }
 }
 
 static int print_markdown(void *data, const kiln_op_info *op)
 {
     (void)data;
-    printf("| `%s` | %u | ", op->signature, op->inputs);
-    for (const char *c = one_line(op->doc, false); *c; c++) {
-        if (*c == '|')
-            putchar('\\');
-        putchar(*c);
-    }
-    puts(" |");
+    fputs("| `", stdout);
+    print_cell(op->definition);
+    fputs("` | ", stdout);
+    print_cell(one_line(op->doc, false));
+    print_cell(*op->nan ? " " : "");
+    print_cell(one_line(op->nan, false));
+    print_cell(*op->elsewhere ? " Elsewhere: " : "");
+    print_cell(one_line(op->elsewhere, false));
+    printf(" | %s |\n", *op->functions ? op->functions : "equal bits");
     return 0;
 }
 
@@ -66,7 +81,7 @@ static int print_ops(struct session *session, void *data)
     struct table *table = table_new("operation|>inputs|result");
     json_t *list = json_array();
     if (args->markdown && !args->common.json)
-        puts("| operation | inputs | result |\n|---|---|---|");
+        puts("| operation | result | cpu |\n|---|---|---|");
     kiln_status status = args->common.json ? kiln_ops(session->service, add_json, list)
                          : args->markdown  ? kiln_ops(session->service, print_markdown, NULL)
                                            : kiln_ops(session->service, add_row, table);

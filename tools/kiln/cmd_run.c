@@ -427,7 +427,10 @@ static char *sizes_text(const run_job *job)
 static void print_verified(FILE *stream, const kiln_verification *found)
 {
     const char *tolerance = tolerance_text(found->ulp, found->relative, found->absolute);
-    if (*tolerance)
+    if (found->bounded)
+        fprintf(stream, "verified  %" PRIu64 " elements agree with %s, within the bounds of the op's functions\n",
+                found->compared, found->against);
+    else if (*tolerance)
         fprintf(stream, "verified  %" PRIu64 " elements agree with %s within %s\n", found->compared, found->against,
                 tolerance);
     else

@@ -132,12 +132,13 @@ void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ENTRIES, kiln__text_string(&entries));
     frame->failed = frame->failed || entries.failed;
     kiln__text_fini(&entries);
-    if (!kiln__unit_is_source(unit))
-        return;
-    for (size_t i = 0; i < SOURCE_LISTS; i++)
+    for (size_t i = 0; i < SOURCE_LISTS && kiln__unit_is_source(unit); i++)
         kiln__worker_put_list(frame, source_lists[i].tag,
                               (const kiln__list *)((const char *)unit + source_lists[i].offset));
-    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
+    if (kiln__unit_is_source(unit))
+        kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
+    if (unit->contracts)
+        kiln__frame_put_u32(frame, KILN__WORKER_TAG_CONTRACTS, 1);
 }
 
 static bool get_entries(const char *text, kiln__rule *rule)
@@ -155,7 +156,9 @@ static bool get_entries(const char *text, kiln__rule *rule)
 
 bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out)
 {
+    uint32_t contracts = 0;
     memset(out, 0, sizeof(*out));
+    out->contracts = kiln__frame_get_u32(frame, KILN__WORKER_TAG_CONTRACTS, &contracts) && contracts == 1;
     const char *target = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGET);
     out->source = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SOURCE);
     out->spec = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SPEC);

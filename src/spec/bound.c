@@ -1,0 +1,153 @@
+/* How far apart the results of an op may be on a GPU and on the cpu. With math=torch a GPU calls CUDA's functions and
+ * the cpu others, within the bounds that lang/real.c states. An estimate carries such a difference through the
+ * expression: its value is that of the cpu, its error bounds the distance of the other device's value from it. */
+#include "lang/real.h"
+#include "lang/syntax.h"
+#include "spec/fields.h"
+
+#include <math.h>
+
+typedef struct estimate {
+    double value, error; /* error 0: equal bits */
+} estimate;
+
+typedef struct estimator {
+    const kiln__op_table *ops;
+    kiln__dtype stored, computed;
+} estimator;
+
+static double difference(double a, double b)
+{
+    if (a == b || (isnan(a) && isnan(b)))
+        return 0;
+    return isnan(a) || isnan(b) ? INFINITY : fabs(a - b);
+}
+
+static double round_value(const estimator *e, double value)
+{
+    return e->computed == KILN__DTYPE_F32 ? (double)(float)value : value;
+}
+
+/* An infinite error is that of values that may overflow on one device alone. */
+static estimate make_estimate(const estimator *e, double exact, double error)
+{
+    double most = kiln__dtype_largest(e->computed), size = fabs(exact);
+    if (error > 0 && (isnan(error) || (size + error >= most && size - error <= most)))
+        error = INFINITY;
+    return (estimate){ round_value(e, exact), error };
+}
+
+/* How far the value of a node moves when its arguments do, one at a time. */
+static double spread_of(const kiln__real_node *node, const estimate *args, const double *values, double exact)
+{
+    double moved[KILN__REAL_ARGS_MAX], spread = 0;
+    for (uint32_t i = 0; i < node->count; i++) {
+        if (args[i].error == 0)
+            continue;
+        memcpy(moved, values, node->count * sizeof(*values));
+        moved[i] = values[i] + args[i].error;
+        double up = difference(kiln__real_apply(node, moved), exact);
+        moved[i] = values[i] - args[i].error;
+        double down = difference(kiln__real_apply(node, moved), exact);
+        spread += up > down ? up : down;
+    }
+    return spread;
+}
+
+static bool is_comparison(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_EQ && node->index <= KILN__OPERATOR_GT;
+}
+
+static bool is_logical(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_NOT ||
+           (node->kind == KILN__REAL_BINARY && (node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND));
+}
+
+/* An error of 1: the other device may have the other truth value. */
+static estimate estimate_truth(const kiln__real_node *node, const estimate *args, double value)
+{
+    double error = args[0].error + (node->count > 1 ? args[1].error : 0);
+    bool close = is_logical(node) || !(difference(args[0].value, args[1].value) > error);
+    return (estimate){ value, error > 0 && close ? 1 : 0 };
+}
+
+static estimate estimate_choice(const estimate *args)
+{
+    const estimate *taken = args[0].value != 0 ? &args[1] : &args[2], *other = args[0].value != 0 ? &args[2] : &args[1];
+    double error = taken->error;
+    if (args[0].error > 0)
+        error += difference(taken->value, other->value) + other->error;
+    return (estimate){ taken->value, error };
+}
+
+static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
+                              const estimate *params);
+
+static estimate estimate_node(const estimator *e, const kiln__real_node *node, const estimate *args)
+{
+    double values[KILN__REAL_ARGS_MAX];
+    for (uint32_t i = 0; i < node->count; i++)
+        values[i] = args[i].value;
+    if (node->kind == KILN__REAL_OP) {
+        const kiln__op *op = kiln__op_at(e->ops, node->index);
+        return estimate_real(e, op->real, args, args + op->inputs);
+    }
+    if (node->kind == KILN__REAL_CHOICE)
+        return estimate_choice(args);
+    double exact = kiln__real_apply(node, values);
+    if (is_comparison(node) || is_logical(node))
+        return estimate_truth(node, args, exact);
+    double ulps, scale = kiln__real_error_scale(node, values, exact, &ulps);
+    double spread = spread_of(node, args, values, exact);
+    double error = spread + (ulps + (spread > 0)) * kiln__dtype_unit(scale, e->computed);
+    if (spread > 0 && kiln__real_stores(node))
+        error += kiln__dtype_unit(exact, e->stored);
+    return make_estimate(e, exact, ulps > 0 || spread > 0 ? error : 0);
+}
+
+static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
+                              const estimate *params)
+{
+    estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX];
+    for (uint32_t i = 0; i < real->count; i++) {
+        const kiln__real_node *node = &real->nodes[i];
+        for (uint32_t j = 0; j < node->count; j++)
+            args[j] = all[node->args[j]];
+        all[i] = node->kind == KILN__REAL_NUMBER  ? (estimate){ round_value(e, node->value), 0 }
+                 : node->kind == KILN__REAL_INPUT ? inputs[node->index]
+                 : node->kind == KILN__REAL_PARAM ? params[node->index]
+                                                  : estimate_node(e, node, args);
+    }
+    return all[real->count - 1];
+}
+
+static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const double *inputs)
+{
+    estimate all[KILN__EXPR_NODES_MAX], args[KILN__INPUTS_MAX], params[KILN__OP_ARGS_MAX];
+    for (uint32_t i = 0; i < expr->count; i++) {
+        const kiln__expr_node *node = &expr->nodes[i];
+        const kiln__op *op = node->op >= 0 ? kiln__op_at(e->ops, (uint32_t)node->op) : NULL;
+        for (uint32_t j = 0; op != NULL && j < op->inputs; j++)
+            args[j] = all[node->args[j]];
+        for (uint32_t j = 0; op != NULL && j < op->params; j++)
+            params[j] = (estimate){ round_value(e, node->params[j]), 0 };
+        all[i] = op != NULL ? estimate_real(e, op->real, args, params) : (estimate){ inputs[node->input], 0 };
+    }
+    return all[expr->count - 1];
+}
+
+bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want)
+{
+    estimator e = { .ops = &spec->catalog->ops, .stored = spec->dtype };
+    double unit = kiln__dtype_unit(want, spec->dtype), apart = difference(got, want);
+    e.computed = spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
+    if (apart <= unit) /* of an op that is not exact, and cheaper than an estimate */
+        return true;
+    estimate result = estimate_expr(&e, spec->op, inputs);
+    if (result.error == 0)
+        return false;
+    bool stores = kiln__dtype_unit(1, e.stored) > kiln__dtype_unit(1, e.computed);
+    return apart <= result.error + (stores ? unit : 0) || fabs(want) + result.error > kiln__dtype_largest(spec->dtype);
+}

@@ -1,0 +1,246 @@
+"""Every op of Kiln against PyTorch's CUDA kernels: bits on all inputs, and speed on the same arrays.
+
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_bits.py [--parts bits,speed] [--ops relu,gelu] [--quick]
+                                                               [--markdown] [--powers 24,27,30] [--rounds 9]
+
+Bits: an op of one input is compared on all 65,536 inputs of float16 and bfloat16 and all 2^32 of float32; in float64,
+and with several inputs, on pairs and triples of special values and on 10^9 random ones. Any NaN equals any NaN. Speed:
+the time of a launch over that of torch's, paired, the median of rounds; "limit" is a copy of as many bytes. Prints a
+line for each op; ends with status 1 if a bit differs.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "docs", "examples", "pytorch"))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from kiln_torch import elementwise  # noqa: E402
+
+A = torch.ops.aten
+DTYPES = {"f16": (torch.float16, torch.int16), "bf16": (torch.bfloat16, torch.int16),
+          "f32": (torch.float32, torch.int32), "f64": (torch.float64, torch.int64)}
+
+UNARY = {name: getattr(torch, name) for name in (
+    "abs neg square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh "
+    "tanh asinh acosh atanh erf erfc lgamma floor ceil trunc round frac sign sigmoid relu selu").split()}
+UNARY |= {name: getattr(F, name) for name in "relu6 hardtanh hardsigmoid hardswish leaky_relu elu celu gelu silu mish "
+          "softplus logsigmoid softsign tanhshrink softshrink hardshrink".split()}
+UNARY |= {
+    "copy": torch.clone,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "hardtanh(-2,0.5)": lambda x: F.hardtanh(x, -2, 0.5),
+    "leaky_relu(0.2)": lambda x: F.leaky_relu(x, 0.2),
+    "elu(0.7,1.3,0.9)": lambda x: A.elu(x, 0.7, 1.3, 0.9),
+    "celu(0.7)": lambda x: F.celu(x, 0.7),
+    "softplus(1.5,10)": lambda x: F.softplus(x, 1.5, 10),
+    "softshrink(0.3)": lambda x: F.softshrink(x, 0.3),
+    "hardshrink(0.3)": lambda x: F.hardshrink(x, 0.3),
+    "threshold(0.3,-1.7)": lambda x: F.threshold(x, 0.3, -1.7),
+}
+BINARY = {name: getattr(torch, name) for name in
+          "add sub mul div fmod remainder maximum minimum fmax fmin copysign atan2 hypot pow".split()}
+BACKWARD = {
+    "threshold_backward(0.3)": lambda g, x: A.threshold_backward(g, x, 0.3),
+    "hardtanh_backward(-2,0.5)": lambda g, x: A.hardtanh_backward(g, x, -2, 0.5),
+    "hardsigmoid_backward": A.hardsigmoid_backward,
+    "hardswish_backward": A.hardswish_backward,
+    "leaky_relu_backward(0.2)": lambda g, x: A.leaky_relu_backward(g, x, 0.2, False),
+    "elu_backward(0.7,1.3,0.9)": lambda g, x: A.elu_backward(g, 0.7, 1.3, 0.9, False, x),
+    "gelu_backward": lambda g, x: A.gelu_backward(g, x, approximate="none"),
+    "gelu_tanh_backward": lambda g, x: A.gelu_backward(g, x, approximate="tanh"),
+    "sigmoid_backward": A.sigmoid_backward,
+    "silu_backward": A.silu_backward,
+    "mish_backward": A.mish_backward,
+    "tanh_backward": A.tanh_backward,
+    "softplus_backward(1.5,10)": lambda g, x: A.softplus_backward(g, x, 1.5, 10),
+    "logsigmoid_backward": lambda g, x: A.log_sigmoid_backward(g, x, torch.empty(0, dtype=x.dtype, device=x.device)),
+    "softshrink_backward(0.3)": lambda g, x: A.softshrink_backward(g, x, 0.3),
+}
+TERNARY = {
+    "lerp": torch.lerp,
+    "addcmul": torch.addcmul,
+    "addcmul(2.5)": lambda x, y, z: torch.addcmul(x, y, z, value=2.5),
+    "addcdiv": torch.addcdiv,
+    "addcdiv(2.5)": lambda x, y, z: torch.addcdiv(x, y, z, value=2.5),
+    "clamp": torch.clamp,
+}
+TABLES = ((1, UNARY), (2, BINARY), (2, BACKWARD), (3, TERNARY))
+
+
+def spec_of(name, inputs):
+    """The op with its inputs spelt out: parameters stand behind them."""
+    op, _, params = name.partition("(")
+    names = "xyz"[:inputs]
+    return f"{op}({','.join(names)}{',' + params if params else ')'}"
+
+
+# ---- Inputs ----------------------------------------------------------------------------------------------------------
+
+
+def random_patterns(dtype, count, seed):
+    """Half of them random bits, half ordinary numbers."""
+    floating, whole = DTYPES[dtype]
+    generator = torch.Generator("cuda").manual_seed(seed)
+    bits = torch.empty(count // 2, dtype=whole, device="cuda")
+    bits.random_(torch.iinfo(whole).min, torch.iinfo(whole).max, generator=generator)
+    normal = torch.randn(count - count // 2, dtype=torch.float32, device="cuda", generator=generator) * 4
+    return torch.cat((bits.view(floating), normal.to(floating)))
+
+
+def special_values(dtype, count):
+    """Zeros, infinities, NaN, the ends of the range, knees of the ops, and random patterns up to `count`."""
+    floating, _ = DTYPES[dtype]
+    info = torch.finfo(floating)
+    values = [0.0, float("inf"), float("nan"), info.max, info.tiny, info.eps, info.smallest_normal / 2, 0.25, 0.3, 0.5,
+              1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 88.0, 104.0]
+    values = [sign * v for v in values for sign in (1, -1)]
+    values = torch.tensor(values, dtype=torch.float64, device="cuda").to(floating)
+    return torch.cat((values, random_patterns(dtype, count - len(values), 7)))
+
+
+def unary_inputs(dtype, quick):
+    floating, whole = DTYPES[dtype]
+    if torch.finfo(floating).bits == 16:
+        yield (torch.arange(1 << 16, device="cuda", dtype=torch.int32).to(whole).view(floating),)
+    elif dtype == "f32" and not quick:
+        for start in range(-(1 << 31), 1 << 31, 1 << 28):
+            yield (torch.arange(start, start + (1 << 28), device="cuda", dtype=torch.int32).view(floating),)
+    else:
+        for seed in range(1 if quick else 8):
+            yield (random_patterns(dtype, 1 << (24 if quick else 27), seed),)
+
+
+def several_inputs(dtype, count, quick):
+    few = special_values(dtype, 2000 if count == 2 else 150)
+    yield tuple(t.reshape(-1).contiguous() for t in torch.meshgrid(*[few] * count, indexing="ij"))
+    for seed in range(1 if quick else 8):
+        size = 1 << (24 if quick else 27)
+        order = torch.randperm(size, device="cuda")  # else random bits would meet random bits alone
+        yield tuple(random_patterns(dtype, size, 10 * seed + i)[order if i % 2 else slice(None)] for i in range(count))
+
+
+# ---- Bits ------------------------------------------------------------------------------------------------------------
+
+
+def count_differences(got, want, whole):
+    if torch.equal(got.view(whole), want.view(whole)):
+        return 0, None
+    differs = (got.view(whole) != want.view(whole)) & ~(got.isnan() & want.isnan())
+    count = int(differs.sum())
+    return count, int(differs.nonzero()[0]) if count else None
+
+
+def compare_op(name, inputs, reference, dtype, quick):
+    """How many results differ, of how many, and the first that does."""
+    _, whole = DTYPES[dtype]
+    op = elementwise(spec_of(name, inputs))
+    wrong = total = 0
+    first = ""
+    for given in unary_inputs(dtype, quick) if inputs == 1 else several_inputs(dtype, inputs, quick):
+        got = torch.full_like(given[0], 123.0)
+        op(*given, out=got)
+        want = reference(*given)
+        count, at = count_differences(got, want, whole)
+        if count and not first:
+            first = f"{[t[at].item() for t in given]}: {got[at].item()!r}, torch {want[at].item()!r}"
+        wrong += count
+        total += got.numel()
+    return wrong, total, first
+
+
+def check_bits(chosen, quick, markdown):
+    failed = 0
+    print("| op | " + " | ".join(DTYPES) + " |\n|---|" + "---:|" * len(DTYPES) if markdown else
+          f"{'differing bits':28}" + "".join(f"{d:>16}" for d in DTYPES), flush=True)
+    for inputs, table in TABLES:
+        for name, reference in table.items():
+            if chosen and name.partition("(")[0] not in chosen:
+                continue
+            cells, notes = [], []
+            for dtype in DTYPES:
+                try:
+                    wrong, total, first = compare_op(name, inputs, reference, dtype, quick)
+                except RuntimeError as error:
+                    wrong, total, first = 1, 0, str(error).splitlines()[0]
+                cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
+                notes += [f"    {dtype}: {first}"] if wrong else []
+                failed += wrong > 0
+            print("| " + " | ".join([f"`{name}`", *cells]) + " |" if markdown else
+                  f"{name:28}" + "".join(f"{c:>16}" for c in cells), *notes, sep="\n", flush=True)
+    return failed
+
+
+# ---- Speed -----------------------------------------------------------------------------------------------------------
+
+
+def time_ms(call, count):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / count
+
+
+def measure(calls, rounds, count):
+    """The median over the rounds of each call's time over that of the first call."""
+    times = [[] for _ in calls]
+    for call in calls:
+        time_ms(call, 2)
+    for turn in range(rounds):
+        order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
+        for i in order:
+            times[i].append(time_ms(calls[i], count))
+    return [statistics.median(t / base for t, base in zip(row, times[0])) for row in times]
+
+
+def check_speed(chosen, powers, rounds):
+    columns = list(itertools.product(("f32", "f16", "bf16"), powers))
+    print(f"{'time / torch, time / limit':28}" + "".join(f"{d + ' 2^' + str(p):>16}" for d, p in columns), flush=True)
+    for inputs, table in TABLES:
+        for name, reference in table.items():
+            if chosen and name.partition("(")[0] not in chosen:
+                continue
+            op, cells = elementwise(spec_of(name, inputs)), []
+            for dtype, power in columns:
+                floating, _ = DTYPES[dtype]
+                given = [torch.randn(1 << power, device="cuda", dtype=floating) for _ in range(inputs)]
+                out = torch.empty_like(given[0])
+                moved = (inputs + 1) * given[0].numel() // 2
+                source = torch.randn(moved, device="cuda", dtype=floating)
+                target = torch.empty_like(source)
+                launches = max(1, 1 << (28 - power))
+                _, kiln_time, limit = measure((lambda: reference(*given), lambda: op(*given, out=out),
+                                               lambda: target.copy_(source)), rounds, launches)
+                cells.append(f"{kiln_time:.3f} {kiln_time / limit:.3f}")
+                del given, out, source, target
+            print(f"{name:28}" + "".join(f"{c:>16}" for c in cells), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="bits")
+    parser.add_argument("--ops", default="")
+    parser.add_argument("--powers", default="24,27,30", help="numbers of elements, as powers of two")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="2^24 random inputs in place of the large sets")
+    parser.add_argument("--markdown", action="store_true")
+    args = parser.parse_args()
+    chosen = set(filter(None, args.ops.split(",")))
+    torch.set_grad_enabled(False)
+    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
+    failed = check_bits(chosen, args.quick, args.markdown) if "bits" in args.parts else 0
+    if "speed" in args.parts:
+        check_speed(chosen, [int(p) for p in args.powers.split(",")], args.rounds)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+#include "spec/fields.h"
+#include "support/fields.h"
+#include "support/suites.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+static kiln__catalog catalog;
+
+static void set_up(void)
+{
+    ck_assert_int_eq(kiln__catalog_init(&catalog, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__op_define(&catalog.ops, "step(x) = exp(x) > 1 ? 100 : 0", NULL), KILN_OK);
+    ck_assert_int_eq(kiln__op_define(&catalog.ops, "either(x) = !(exp(x) > 1 && x < 5) || x > 7", NULL), KILN_OK);
+    ck_assert_int_eq(kiln__op_define(&catalog.ops, "whole(x) = floor(exp(x))", NULL), KILN_OK);
+}
+
+static void tear_down(void)
+{
+    kiln__catalog_fini(&catalog);
+}
+
+/* Whether `got` agrees with `want` at an input, and another result does not. */
+static const struct {
+    const char *spec;
+    double x, want, near, far;
+} cases[] = {
+    { "op=exp dtype=f32", 0, 1, 1 + 4 * 0x1p-23, 1 + 6 * 0x1p-23 },
+    { "op=exp dtype=f64", 0, 1, 1 + 4 * 0x1p-52, 1 + 6 * 0x1p-52 },
+    { "op=exp dtype=f16", 0, 1, 1 + 0x1p-10, 1 + 3 * 0x1p-10 },
+    { "op=exp dtype=bf16", 0, 1, 1 + 0x1p-7, 1 + 3 * 0x1p-7 },
+    /* The step of an argument counts by the slope there: 20 e^20 and a unit of 20. */
+    { "op=exp(log(x)) dtype=f32", 1024, 1024, 1024 + 16 * 0x1p-13, 1024 + 64 * 0x1p-13 },
+    { "op=mul(exp(x),x) dtype=f32", 1, 2.7182818284590452, 2.718282, 2.71829 },
+    /* 1 + erf cancels: far below 0 gelu has few right digits, above 0 all. */
+    { "op=gelu dtype=f32", -5, -1.4332e-6, -1.8e-6, -3e-6 },
+    { "op=gelu dtype=f32", 5, 4.9999986, 4.9999995, 5.00002 },
+    { "op=lgamma dtype=f32", 2, 0, 1e-6, 1e-5 },
+    { "op=sigmoid dtype=f32", 0, 0.5, 0.5000001, 0.500001 },
+    { "op=tanhshrink dtype=f16", 1, 0.23843, 0.2389, 0.2405 },
+    { "op=softplus dtype=f32", 30, 30, 30 + 0x1p-19, 30.001 },
+    /* A branch that either device may take, and one that both do. */
+    { "op=step dtype=f32", 1e-8, 100, 0, 300 },
+    { "op=step dtype=f32", 1, 100, 100, 0 },
+    { "op=either dtype=f32", 1e-8, 0, 1, 2 },
+    { "op=whole dtype=f32", 0, 1, 0, 3 },
+    { "op=whole dtype=f32", 1, 2, 2, 1 },
+    { "op=exp dtype=f32", -200, 0, 0x1p-149, 1e-40 },
+};
+
+START_TEST(test_bound__an_error_is_carried_through_an_expression)
+{
+    kiln__fields spec;
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(kiln_test_fields(&spec, &catalog, cases[_i].spec, &report) == KILN_OK, "%s", report.message);
+    ck_assert(!kiln__spec_is_exact(&spec));
+    const double inputs[] = { cases[_i].x };
+    ck_assert(kiln__bound_agrees(&spec, inputs, cases[_i].want, cases[_i].want));
+    ck_assert_msg(kiln__bound_agrees(&spec, inputs, cases[_i].near, cases[_i].want), "%s", cases[_i].spec);
+    ck_assert_msg(!kiln__bound_agrees(&spec, inputs, cases[_i].far, cases[_i].want), "%s", cases[_i].spec);
+    ck_assert(!kiln__bound_agrees(&spec, inputs, NAN, cases[_i].want));
+}
+END_TEST
+
+START_TEST(test_bound__one_device_alone_may_overflow)
+{
+    kiln__fields spec;
+    const double close[] = { 88.7228393554687500 }, far[] = { 88 };
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, "op=exp dtype=f32", NULL), KILN_OK);
+    ck_assert(kiln__bound_agrees(&spec, close, INFINITY, FLT_MAX));
+    ck_assert(kiln__bound_agrees(&spec, close, FLT_MAX, INFINITY));
+    ck_assert(!kiln__bound_agrees(&spec, far, INFINITY, exp(88)));
+}
+END_TEST
+
+static const struct {
+    const char *spec;
+    bool exact;
+} specs[] = {
+    { "op=hardswish", true },           { "op=tanh_backward", true }, { "op=gelu", false },
+    { "op=relu(gelu(x))", false },      { "op=tanh", false },         { "op=tanh math=portable", true },
+    { "op=exp template=rowsum", true },
+};
+
+START_TEST(test_bound__portable_and_arithmetic_are_exact)
+{
+    kiln__fields spec;
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, specs[_i].spec, NULL), KILN_OK);
+    ck_assert_msg(kiln__spec_is_exact(&spec) == specs[_i].exact, "%s", specs[_i].spec);
+}
+END_TEST
+
+Suite *kiln_test_spec_bound_suite(void)
+{
+    Suite *suite = suite_create("bound");
+    TCase *tcase = tcase_create("bound");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_bound__an_error_is_carried_through_an_expression, 0, COUNT(cases));
+    tcase_add_test(tcase, test_bound__one_device_alone_may_overflow);
+    tcase_add_loop_test(tcase, test_bound__portable_and_arithmetic_are_exact, 0, COUNT(specs));
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
