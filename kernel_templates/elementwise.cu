@@ -6,7 +6,7 @@
 //! arg      x... in dtype[n]
 //! arg      n    uint64 = n
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
-//! param    elems  1..64 = sm == 0 ? 64 : max(16 / bytes, vector) -- elements per thread
+//! param    elems  1..64 = sm == 0 ? 64 : max((bytes == 2 && operations > 15 ? 32 : 16) / bytes, vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / bytes)          -- elements per memory access
 //! param    cache  plain,stream = plain                          -- cache hint of loads and stores
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector

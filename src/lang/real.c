@@ -405,6 +405,8 @@ static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
     for (uint32_t i = 0; i < tree->count && b->status == KILN_OK; i++)
         root = b->bound[i] = bind_node(b, &tree->nodes[i]);
     kiln__free(b->bound);
+    b->tree = NULL;
+    b->bound = NULL;
     return root;
 }
 

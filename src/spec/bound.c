@@ -87,7 +87,7 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
 
 static estimate estimate_node(const estimator *e, const kiln__real_node *node, const estimate *args)
 {
-    double values[KILN__REAL_ARGS_MAX];
+    double values[KILN__REAL_ARGS_MAX] = { 0 };
     for (uint32_t i = 0; i < node->count; i++)
         values[i] = args[i].value;
     if (node->kind == KILN__REAL_OP) {
@@ -110,7 +110,7 @@ static estimate estimate_node(const estimator *e, const kiln__real_node *node, c
 static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
                               const estimate *params)
 {
-    estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX];
+    estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         for (uint32_t j = 0; j < node->count; j++)
@@ -125,7 +125,8 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
 
 static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const double *inputs)
 {
-    estimate all[KILN__EXPR_NODES_MAX], args[KILN__INPUTS_MAX], params[KILN__OP_ARGS_MAX];
+    estimate all[KILN__EXPR_NODES_MAX], args[KILN__INPUTS_MAX] = { { 0, 0 } };
+    estimate params[KILN__OP_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < expr->count; i++) {
         const kiln__expr_node *node = &expr->nodes[i];
         const kiln__op *op = node->op >= 0 ? kiln__op_at(e->ops, (uint32_t)node->op) : NULL;

@@ -7,10 +7,10 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
-/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs, shared_limit and tile */
+/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs, operations, shared_limit and tile */
 
 /* A parameter's index, or one of these. */
-enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_SHARED, NAME_END };
+enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_OPERATIONS, NAME_SHARED, NAME_END };
 
 typedef struct scope {
     const kiln__fields *spec;
@@ -21,7 +21,7 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "sm", "inputs", "shared_limit" };
+    static const char *const names[] = { "bytes", "sm", "inputs", "operations", "shared_limit" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -36,14 +36,15 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     int index = s->words != NULL ? kiln__param_word(s->words, word) : -1;
     bool is_tile = s->tile > 0 && kiln__word_is(word, "tile");
     int id = index < 0 && !is_tile ? find_name(s->spec->template, word) : -1;
-    *value = index >= 0          ? index
-             : is_tile           ? (int64_t)s->tile
-             : id == NAME_BYTES  ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
-             : id == NAME_SM     ? s->spec->target.sm
-             : id == NAME_INPUTS ? (int64_t)kiln__spec_inputs(s->spec)
-             : id == NAME_SHARED ? kiln__target_shared_limit(&s->spec->target)
-             : id >= 0           ? s->spec->params[id]
-                                 : 0;
+    *value = index >= 0              ? index
+             : is_tile               ? (int64_t)s->tile
+             : id == NAME_BYTES      ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
+             : id == NAME_SM         ? s->spec->target.sm
+             : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
+             : id == NAME_OPERATIONS ? (int64_t)kiln__expr_operations(s->spec->op, &s->spec->catalog->ops)
+             : id == NAME_SHARED     ? kiln__target_shared_limit(&s->spec->target)
+             : id >= 0               ? s->spec->params[id]
+                                     : 0;
     return index >= 0 || is_tile || id >= 0;
 }
 
@@ -56,6 +57,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_SHARED:
         return spec->target_set;
     case NAME_INPUTS:
+    case NAME_OPERATIONS:
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:
         return id >= 0 && spec->param_set[id];
@@ -88,6 +90,8 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
         kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
+    else if (id == NAME_OPERATIONS)
+        kiln__text_printf(out, "operations=%u", kiln__expr_operations(spec->op, &spec->catalog->ops));
     else
         append_param(&spec->template->params[id], spec->params[id], out);
 }
