@@ -44,10 +44,13 @@ KILN_FN kiln_real kiln_abs(kiln_real x)
 }
 
 //! function copysign(x, y)
-//! x with the sign of y.
+//! x with the sign of y. A NaN of f16 has none: a GPU drops it when it loads an element.
 KILN_FN kiln_real kiln_copysign(kiln_real x, kiln_real y)
 {
     kiln_bits_t magnitude = (kiln_bits_t)-1 >> 1;
+#if defined(KILN_DTYPE_F16) && !defined(__CUDACC__)
+    y = y == y ? y : 0;
+#endif
     return kiln_from_bits((kiln_bits(x) & magnitude) | (kiln_bits(y) & ~magnitude));
 }
 

@@ -1,9 +1,11 @@
-/* GPU against cpu, bit for bit: every op and dtype, special values included; tails, misaligned pointers, in place, and
- * counts beyond 2^32. Needs a GPU. Prints a line for each op and dtype and exits 1 at the first difference. */
+/* GPU against cpu: every op and dtype, special values included. Ops of arithmetic bit for bit, others within the bounds
+ * of their functions; and for some tails, misaligned pointers, in place, and counts beyond 2^32. Needs a GPU. Prints a
+ * line for each op and dtype and exits 1 at the first difference. */
 #include "support/launching.h"
 #include "values.h"
 
 #include <kiln/kernel.h>
+#include <kiln/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +130,33 @@ static void check_op(const char *op, const char *dtype)
     printf("equal  %-22s %-4s %u cases of up to %d elements\n", op, dtype, cases, COUNT);
 }
 
+/* An op with its inputs in order, compared by kiln_verify. */
+static int verify_op(void *data, const kiln_op_info *op)
+{
+    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
+    const uint64_t n = COUNT;
+    char text[128];
+    (void)data;
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+        kiln_verification found = KILN_INIT(kiln_verification);
+        kiln_arg args[4];
+        arrays a;
+        snprintf(text, sizeof(text), "op=%s dtype=%s", op->name, dtypes[d]);
+        kiln_kernel *kernel = get(text);
+        make_arrays(&a, dtypes[d]);
+        args[0] = KILN_ARRAY(a.out, a.bytes);
+        for (uint32_t i = 0; i < op->inputs; i++) {
+            must(kiln_upload(gpu, a.device[i], a.host[i], a.bytes, &report), "copy");
+            args[1 + i] = KILN_ARRAY(a.device[i], a.bytes);
+        }
+        must(kiln_verify(&found, service, kernel, NULL, &n, 1, args, 1 + op->inputs, NULL, &report), text);
+        printf("%s %-22s %-4s %d elements\n", found.bounded ? "within" : "equal ", op->name, dtypes[d], COUNT);
+        kiln_kernel_release(kernel);
+        free_arrays(&a);
+    }
+    return 0;
+}
+
 /* 2^32 + 3 elements of float16: index arithmetic beyond 32 bits, and a tail. The input repeats with a period that is
  * no power of two, so a wrapped index reads the wrong value. */
 static void check_huge(void)
@@ -248,11 +277,20 @@ static void check_templates(const char *directory)
 /* The device, and the directory docs/examples/templates. */
 int main(int count, char **arguments)
 {
-    static const char *const ops[] = { "hardsigmoid", "hardsigmoid_linear", "hardtanh",
-                                       "relu6",       "add(x,y)",           "mul(x,y)",
-                                       "softsign",    "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))",
-                                       "own_swish",   "own_pair(p=-1)",     "own_three",
-                                       "own_both" };
+    static const char *const ops[] = { "hardsigmoid",
+                                       "hardsigmoid_linear",
+                                       "hardtanh",
+                                       "relu6",
+                                       "add(x,y)",
+                                       "mul(x,y)",
+                                       "softsign",
+                                       "hardtanh(-0.0,inf)",
+                                       "hardsigmoid(add(x,mul(y,z)))",
+                                       "own_swish",
+                                       "own_pair(p=-1)",
+                                       "own_three",
+                                       "own_both",
+                                       "own_curves math=portable" };
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&gpu, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
@@ -261,6 +299,7 @@ int main(int count, char **arguments)
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
             check_op(ops[i], dtypes[d]);
+    must(kiln_ops(service, verify_op, NULL), "ops");
     if (count > 2)
         check_templates(arguments[2]);
     check_huge();

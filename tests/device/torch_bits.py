@@ -216,7 +216,7 @@ def check_speed(chosen, powers, rounds):
                 moved = (inputs + 1) * given[0].numel() // 2
                 source = torch.randn(moved, device="cuda", dtype=floating)
                 target = torch.empty_like(source)
-                launches = max(1, 1 << (28 - power))
+                launches = 1 << max(0, 28 - power)
                 _, kiln_time, limit = measure((lambda: reference(*given), lambda: op(*given, out=out),
                                                lambda: target.copy_(source)), rounds, launches)
                 cells.append(f"{kiln_time:.3f} {kiln_time / limit:.3f}")
