@@ -16,49 +16,49 @@
  * or functions.h. The cost is a compiler's work for a call. `ulps` bounds the distance of CUDA's function, which
  * math=torch calls, from the cpu's: the errors of both together, as the CUDA C++ Programming Guide and glibc's manual
  * state them. 0: both have the same bits. Portable: math=portable has a form with the same bits everywhere. */
-#define FUNCTIONS(X)                                           \
-    X(min, 2, 1, 0, true, lesser(v[0], v[1]))                  \
-    X(max, 2, 1, 0, true, greater(v[0], v[1]))                 \
-    X(fmin, 2, 3, 0, true, fmin(v[0], v[1]))                   \
-    X(fmax, 2, 3, 0, true, fmax(v[0], v[1]))                   \
-    X(clamp, 3, 2, 0, true, lesser(greater(v[0], v[1]), v[2])) \
-    X(div, 2, 16, 0, true, v[0] / v[1])                        \
-    X(fma, 3, 1, 0, true, fma(v[0], v[1], v[2]))               \
-    X(fmod, 2, 60, 0, true, fmod(v[0], v[1]))                  \
-    X(abs, 1, 1, 0, true, fabs(v[0]))                          \
-    X(copysign, 2, 1, 0, true, copysign(v[0], v[1]))           \
-    X(sqrt, 1, 16, 0, true, sqrt(v[0]))                        \
-    X(floor, 1, 1, 0, true, floor(v[0]))                       \
-    X(ceil, 1, 1, 0, true, ceil(v[0]))                         \
-    X(trunc, 1, 1, 0, true, trunc(v[0]))                       \
-    X(rint, 1, 1, 0, true, rint(v[0]))                         \
-    X(stored, 1, 2, 0, true, v[0])                             \
-    X(exp, 1, 18, 4, true, exp(v[0]))                          \
-    X(exp_add, 2, 19, 4, true, v[0] + exp(v[1]))               \
-    X(log, 1, 36, 4, true, log(v[0]))                          \
-    X(tanh, 1, 60, 6, true, tanh(v[0]))                        \
-    X(exp2, 1, 20, 4, false, exp2(v[0]))                       \
-    X(expm1, 1, 30, 3, false, expm1(v[0]))                     \
-    X(log1p, 1, 40, 3, false, log1p(v[0]))                     \
-    X(log2, 1, 30, 3, false, log2(v[0]))                       \
-    X(log10, 1, 40, 5, false, log10(v[0]))                     \
-    X(rsqrt, 1, 8, 4, false, 1 / sqrt(v[0]))                   \
-    X(sin, 1, 60, 4, false, sin(v[0]))                         \
-    X(cos, 1, 60, 4, false, cos(v[0]))                         \
-    X(tan, 1, 60, 6, false, tan(v[0]))                         \
-    X(asin, 1, 40, 4, false, asin(v[0]))                       \
-    X(acos, 1, 40, 4, false, acos(v[0]))                       \
-    X(atan, 1, 40, 4, false, atan(v[0]))                       \
-    X(sinh, 1, 50, 6, false, sinh(v[0]))                       \
-    X(cosh, 1, 40, 5, false, cosh(v[0]))                       \
-    X(asinh, 1, 60, 6, false, asinh(v[0]))                     \
-    X(acosh, 1, 60, 7, false, acosh(v[0]))                     \
-    X(atanh, 1, 60, 6, false, atanh(v[0]))                     \
-    X(erf, 1, 50, 4, false, erf(v[0]))                         \
-    X(erfc, 1, 60, 10, false, erfc(v[0]))                      \
-    X(lgamma, 1, 90, 12, false, lgamma(v[0]))                  \
-    X(atan2, 2, 60, 5, false, atan2(v[0], v[1]))               \
-    X(hypot, 2, 40, 5, false, hypot(v[0], v[1]))               \
+#define FUNCTIONS(X)                                                 \
+    X(min, 2, 1, 0, true, lesser(v[0], v[1]))                        \
+    X(max, 2, 1, 0, true, greater(v[0], v[1]))                       \
+    X(fmin, 2, 3, 0, true, present(v[0], v[1], lesser(v[0], v[1])))  \
+    X(fmax, 2, 3, 0, true, present(v[0], v[1], greater(v[0], v[1]))) \
+    X(clamp, 3, 2, 0, true, lesser(greater(v[0], v[1]), v[2]))       \
+    X(div, 2, 16, 0, true, v[0] / v[1])                              \
+    X(fma, 3, 1, 0, true, fma(v[0], v[1], v[2]))                     \
+    X(fmod, 2, 60, 0, true, fmod(v[0], v[1]))                        \
+    X(abs, 1, 1, 0, true, fabs(v[0]))                                \
+    X(copysign, 2, 1, 0, true, copysign(v[0], v[1]))                 \
+    X(sqrt, 1, 16, 0, true, sqrt(v[0]))                              \
+    X(floor, 1, 1, 0, true, floor(v[0]))                             \
+    X(ceil, 1, 1, 0, true, ceil(v[0]))                               \
+    X(trunc, 1, 1, 0, true, trunc(v[0]))                             \
+    X(rint, 1, 1, 0, true, rint(v[0]))                               \
+    X(stored, 1, 2, 0, true, v[0])                                   \
+    X(exp, 1, 18, 4, true, exp(v[0]))                                \
+    X(exp_add, 2, 19, 4, true, v[0] + exp(v[1]))                     \
+    X(log, 1, 36, 4, true, log(v[0]))                                \
+    X(tanh, 1, 60, 6, true, tanh(v[0]))                              \
+    X(exp2, 1, 20, 4, false, exp2(v[0]))                             \
+    X(expm1, 1, 30, 3, false, expm1(v[0]))                           \
+    X(log1p, 1, 40, 3, false, log1p(v[0]))                           \
+    X(log2, 1, 30, 3, false, log2(v[0]))                             \
+    X(log10, 1, 40, 5, false, log10(v[0]))                           \
+    X(rsqrt, 1, 8, 4, false, 1 / sqrt(v[0]))                         \
+    X(sin, 1, 60, 4, false, sin(v[0]))                               \
+    X(cos, 1, 60, 4, false, cos(v[0]))                               \
+    X(tan, 1, 60, 6, false, tan(v[0]))                               \
+    X(asin, 1, 40, 4, false, asin(v[0]))                             \
+    X(acos, 1, 40, 4, false, acos(v[0]))                             \
+    X(atan, 1, 40, 4, false, atan(v[0]))                             \
+    X(sinh, 1, 50, 6, false, sinh(v[0]))                             \
+    X(cosh, 1, 40, 5, false, cosh(v[0]))                             \
+    X(asinh, 1, 60, 6, false, asinh(v[0]))                           \
+    X(acosh, 1, 60, 7, false, acosh(v[0]))                           \
+    X(atanh, 1, 60, 6, false, atanh(v[0]))                           \
+    X(erf, 1, 50, 4, false, erf(v[0]))                               \
+    X(erfc, 1, 60, 10, false, erfc(v[0]))                            \
+    X(lgamma, 1, 90, 12, false, lgamma(v[0]))                        \
+    X(atan2, 2, 60, 5, false, atan2(v[0], v[1]))                     \
+    X(hypot, 2, 40, 5, false, hypot(v[0], v[1]))                     \
     X(pow, 2, 90, 10, false, pow(v[0], v[1]))
 
 /* NaN if either is, -0 below +0, as kiln_min and kiln_max. */
@@ -74,6 +74,12 @@ static double greater(double a, double b)
     if (a == b)
         return signbit(a) ? b : a;
     return a != a || a > b ? a : b;
+}
+
+/* The number where one of two is NaN, else `both`. */
+static double present(double a, double b, double both)
+{
+    return a != a ? b : b != b ? a : both;
 }
 
 #define EVALUATE(name, arity, cost, ulps, portable, value) \
@@ -528,6 +534,11 @@ void kiln__real_emit_number(double value, kiln__text *out)
     kiln__text_append(out, number);
 }
 
+const char *kiln__real_function_name(const kiln__real_node *node)
+{
+    return primitives[node->index].name;
+}
+
 static void emit_value(const writer *w, uint16_t index);
 static void emit_condition(const writer *w, uint16_t index);
 
@@ -616,7 +627,7 @@ static void emit_value(const writer *w, uint16_t index)
         kiln__text_printf(w->out, "%s_", w->param_names[node->index]);
         break;
     case KILN__REAL_FUNCTION:
-        emit_call(w, "kiln_", primitives[node->index].name, node);
+        emit_call(w, "kiln_", kiln__real_function_name(node), node);
         break;
     case KILN__REAL_OP:
         emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
@@ -670,7 +681,7 @@ void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *
         if (node->kind == KILN__REAL_OP)
             ops[node->index] = true;
         else if (node->kind == KILN__REAL_FUNCTION)
-            mark_function(functions, primitives[node->index].name, function_marks);
+            mark_function(functions, kiln__real_function_name(node), function_marks);
         else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV)
             mark_function(functions, is_over_scalar(real, node) ? "over" : "div", function_marks);
     }
@@ -694,7 +705,7 @@ void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops,
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         if (node->kind == KILN__REAL_FUNCTION && primitives[node->index].ulps > 0)
-            append_bound(primitives[node->index].name, primitives[node->index].ulps, out);
+            append_bound(kiln__real_function_name(node), primitives[node->index].ulps, out);
         const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(ops, node->index) : NULL;
         for (uint32_t j = 0; op != NULL && j <= op->case_count; j++)
             kiln__real_append_bounds(j > 0 ? op->cases[j - 1].real : op->real, ops, out);

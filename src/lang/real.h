@@ -87,6 +87,9 @@ void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops,
 /* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
 
+/* The name of the function that a node calls, "exp". */
+const char *kiln__real_function_name(const kiln__real_node *node);
+
 /* The value of one node that is an operator or a function, from the values of its arguments. */
 double kiln__real_apply(const kiln__real_node *node, const double *arguments);
 

@@ -102,6 +102,7 @@
     X(tune, verify)              \
     X(api, api)                  \
     X(kernel_templates, compare) \
+    X(kernel_templates, ops)     \
     X(kernel_templates, rowsum)
 
 /* Faults made on demand. */

@@ -1,4 +1,4 @@
-# kiln_dependencies, kiln_jansson, kiln_uv: what libkiln needs. kiln_check: what the tests need besides.
+# kiln_dependencies, kiln_jansson, kiln_uv: what libkiln needs. kiln_check, kiln_mpfr: what the tests need besides.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -51,4 +51,5 @@ target_link_libraries(kiln_dependencies INTERFACE kiln_uthash kiln_xxhash kiln_s
 if(KILN_BUILD_TESTS)
     kiln_dependency(kiln_check check check libcheck.a libsubunit.a)
     target_link_libraries(kiln_check INTERFACE Threads::Threads m rt)
+    kiln_dependency(kiln_mpfr mpfr libmpfr-dev libmpfr.a libgmp.a)
 endif()
