@@ -28,7 +28,7 @@ DTYPES = {"f16": (torch.float16, torch.int16), "bf16": (torch.bfloat16, torch.in
 
 UNARY = {name: getattr(torch, name) for name in (
     "abs neg square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh "
-    "tanh asinh acosh atanh erf erfc lgamma floor ceil trunc round frac sign sigmoid relu selu").split()}
+    "tanh asinh acosh atanh erf erfc lgamma sinc deg2rad rad2deg logit floor ceil trunc round frac sign sigmoid relu selu").split()}
 UNARY |= {name: getattr(F, name) for name in "relu6 hardtanh hardsigmoid hardswish leaky_relu elu celu gelu silu mish "
           "softplus logsigmoid softsign tanhshrink softshrink hardshrink".split()}
 UNARY |= {
@@ -43,8 +43,15 @@ UNARY |= {
     "hardshrink(0.3)": lambda x: F.hardshrink(x, 0.3),
     "threshold(0.3,-1.7)": lambda x: F.threshold(x, 0.3, -1.7),
 }
-BINARY = {name: getattr(torch, name) for name in
-          "add sub mul div fmod remainder maximum minimum fmax fmin copysign atan2 hypot pow".split()}
+BINARY = {name: getattr(torch, name) for name in "add sub mul div floor_divide fmod remainder maximum minimum fmax fmin "
+          "copysign atan2 hypot pow xlogy logaddexp heaviside".split()}
+BINARY |= {
+    "xlog1py": torch.special.xlog1py,
+    "prelu": lambda x, w: A._prelu_kernel(x, w),
+    "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
+    "smooth_l1_loss(0.7)": lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
+    "huber_loss(0.7)": lambda x, y: F.huber_loss(x, y, reduction="none", delta=0.7),
+}
 BACKWARD = {
     "threshold_backward(0.3)": lambda g, x: A.threshold_backward(g, x, 0.3),
     "hardtanh_backward(-2,0.5)": lambda g, x: A.hardtanh_backward(g, x, -2, 0.5),

@@ -1,4 +1,4 @@
-/* Every op and dtype on the cpu, on special values and random ones, against a referee: the steps of the op's expression,
+/* Every op and dtype on the cpu, on special values and random ones, against a referee: the steps of its expression,
  * each rounded once, with the functions of MPFR at 200 bits. Ops of arithmetic have the referee's bits, others are as
  * close as their functions promise. KILN_TEST_LONG=1 takes all 65,536 inputs of the 16-bit dtypes. */
 #include "device/values.h"
