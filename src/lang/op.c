@@ -351,8 +351,8 @@ static kiln_status read_formula(reader *r)
     return status;
 }
 
-/* "f16,bf16 = EXPRESSION", of a line beneath a row: the guard chooses it when a unit is compiled. */
-static kiln_status read_case(reader *r, kiln__word line)
+/* "f16,bf16" as a condition of the preprocessor. */
+static kiln_status append_dtypes(const reader *r, kiln__word list, kiln__text *out)
 {
     static const struct {
         const char *dtype, *guard;
@@ -361,8 +361,43 @@ static kiln_status read_case(reader *r, kiln__word line)
                    { "f32", "defined(KILN_DTYPE_F32)" },
                    { "f64", "defined(KILN_DTYPE_F64)" } };
     enum { GUARDS = sizeof(guards) / sizeof(guards[0]) };
+    kiln__text_append(out, "(");
+    for (const char *link = ""; list.text != NULL; link = " || ") {
+        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
+        size_t i = 0;
+        while (i < GUARDS && !kiln__word_is(name, guards[i].dtype))
+            i++;
+        if (i == GUARDS)
+            return FAIL(r, r->scope.text, "'%s' is no dtype of an op", kiln__word_quote(name).text);
+        kiln__text_append(out, link);
+        kiln__text_append(out, guards[i].guard);
+    }
+    kiln__text_append(out, ")");
+    return KILN_OK;
+}
+
+/* "sm_90,sm_100" likewise: targets on which a cheaper expression was proved to have PyTorch's bits. */
+static kiln_status append_targets(const reader *r, kiln__word list, kiln__text *out)
+{
+    const char *link = " && !defined(KILN_MATH_PORTABLE) && defined(__CUDA_ARCH__) && (";
+    for (; list.text != NULL; link = " || ") {
+        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
+        uint64_t sm = 0;
+        bool good = name.length > 3 && memcmp(name.text, "sm_", 3) == 0 &&
+                    kiln__number_parse_uint(name.text + 3, name.length - 3, &sm) && sm < 1000;
+        if (!good)
+            return FAIL(r, r->scope.text, "'%s' is no target of a GPU", kiln__word_quote(name).text);
+        kiln__text_printf(out, "%s__CUDA_ARCH__ == %u", link, (unsigned)sm * 10);
+    }
+    kiln__text_append(out, ")");
+    return KILN_OK;
+}
+
+/* "f16,bf16 on sm_90 = EXPRESSION", of a line beneath a row: the guard chooses it when a unit is compiled. */
+static kiln_status read_case(reader *r, kiln__word line)
+{
     kiln__op *op = r->op;
-    kiln__word list = kiln__word_cut(&line, "=");
+    kiln__word targets = kiln__word_cut(&line, "="), dtypes = kiln__word_cut(&targets, " on ");
     kiln__text guard = { 0 };
     char *body = kiln__memdup(line.text, line.text != NULL ? line.length : 0);
     const char *at = body;
@@ -370,16 +405,10 @@ static kiln_status read_case(reader *r, kiln__word line)
     r->scope.text = at;
     if (status == KILN_OK && op->case_count == KILN__OP_CASES_MAX)
         status = FAIL(r, at, "an op has at most %d lines of other dtypes", KILN__OP_CASES_MAX);
-    while (status == KILN_OK && list.text != NULL) {
-        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
-        size_t i = 0;
-        while (i < GUARDS && !kiln__word_is(name, guards[i].dtype))
-            i++;
-        if (i == GUARDS)
-            status = FAIL(r, at, "'%s' is no dtype of an op", kiln__word_quote(name).text);
-        kiln__text_append(&guard, guard.length > 0 ? " || " : "");
-        kiln__text_append(&guard, i < GUARDS ? guards[i].guard : "");
-    }
+    if (status == KILN_OK)
+        status = append_dtypes(r, dtypes, &guard);
+    if (status == KILN_OK && targets.text != NULL)
+        status = append_targets(r, targets, &guard);
     kiln__real *real = NULL;
     if (status == KILN_OK)
         status = kiln__real_parse(&real, &r->scope, &at, r->report);

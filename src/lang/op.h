@@ -34,7 +34,7 @@ typedef enum kiln__op_note {
     KILN__NOTES
 } kiln__op_note;
 
-/* Another expression that stands for the op's in some dtypes. */
+/* Another expression that stands for the op's in some dtypes, perhaps on some targets alone. */
 typedef struct kiln__op_case {
     char *guard; /* a condition of the C preprocessor: "defined(KILN_DTYPE_F16)" */
     kiln__real *real;

@@ -135,7 +135,7 @@ static const kiln__real *real_of(const kiln__op *op, kiln__dtype dtype)
     char guard[64];
     snprintf(guard, sizeof(guard), "defined(KILN_DTYPE_%s)", kiln__dtype_macro(dtype));
     for (uint32_t i = 0; i < op->case_count; i++)
-        if (strstr(op->cases[i].guard, guard) != NULL)
+        if (strstr(op->cases[i].guard, guard) != NULL && strstr(op->cases[i].guard, "__CUDA_ARCH__") == NULL)
             return op->cases[i].real;
     return op->real;
 }

@@ -20,6 +20,7 @@ static const char sample[] = "# A comment, and an empty line.\n"
                              "    e = y * y,\n"
                              "    d = 1 - e\n"
                              "    in f16,bf16 = grad * stored(1 - stored(y * y))\n"
+                             "    in f32 on sm_90, sm_100 = grad\n"
                              "    elsewhere Nowhere.\n";
 
 static void open_table(kiln__op_table *table, const char *text)
@@ -94,9 +95,12 @@ START_TEST(test_op__row_of_several_lines_becomes_one_function)
     ck_assert_str_eq(op->signature, "slope(grad, y)");
     ck_assert_str_eq(op->definition, "slope(grad, y) = grad * d where e = y * y, d = 1 - e");
     ck_assert_str_eq(op->text, "KILN_FN kiln_real kiln_op_slope(kiln_real x, kiln_real y)\n{\n"
-                               "#if defined(KILN_DTYPE_F16) || defined(KILN_DTYPE_BF16)\n"
+                               "#if (defined(KILN_DTYPE_F16) || defined(KILN_DTYPE_BF16))\n"
                                "    return kiln_mul(x, kiln_stored(kiln_add((kiln_real)0x1p+0, "
                                "-(kiln_stored(kiln_mul(y, y))))));\n"
+                               "#elif (defined(KILN_DTYPE_F32)) && !defined(KILN_MATH_PORTABLE) && "
+                               "defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)\n"
+                               "    return x;\n"
                                "#else\n"
                                "    const kiln_real v0 = kiln_mul(y, y);\n"
                                "    const kiln_real v1 = kiln_add((kiln_real)0x1p+0, -(v0));\n"
@@ -163,6 +167,8 @@ static const struct {
     { "f(a, b, c, d) = a\n", "op f, character 12: an op has at most 3 inputs; parameters follow a ';': f(x; d=1)" },
     { "f(x) = x\n  in f15 = x\n", "'f15' is no dtype of an op" },
     { "f(x) = x\n  in f16 x\n", "op f, character 1: 'f16 x' is no dtype of an op" },
+    { "f(x) = x\n  in f16 on sm_ = x\n", "'sm_' is no target of a GPU" },
+    { "f(x) = x\n  in f16 on cpu = x\n", "'cpu' is no target of a GPU" },
     { "f(x) = x\n  in f16 = x +\n", "op f, character 4: a value is missing at the end" },
     { "f(x) = x\n  in f16 = x 1\n", "expected nothing more at '1'" },
     { "f(x) = x\n  in f16=x\n  in f16=x\n  in f16=x\n  in f16=x\n  in f16=x\n", "an op has at most 4 lines of" },
