@@ -206,7 +206,7 @@ class Build(KilnTest):
         self.assertIn("did not finish within 1 s", result.stderr)
         self.assertIn("raise worker_time_ms (kiln build --worker-time)", result.stderr)
         if not os.environ.get("KILN_SANITIZE"):  # sanitizers reserve terabytes, so that nothing bounds a worker's memory
-            result = self.kiln("build", endless, "--target", "sm_90", "--worker-memory", "300", status=1)
+            result = self.kiln("build", endless, "--target", "sm_90", "--worker-memory", "256", status=1)
             self.assertIn("memory", result.stderr)
         self.assert_bad((*self.args, "--worker-memory", "1"), "too little")
         self.assert_bad((*self.args, "--worker-time", "0"), "--worker-time 0 is not a positive whole number")
