@@ -359,6 +359,25 @@ START_TEST(test_verify__a_gpu_is_compared_with_the_cpu)
 }
 END_TEST
 
+/* relu6, as the stand-in driver computes it, differs from relu6(log(exp(x))) by the errors of the two functions. */
+START_TEST(test_verify__within_the_bounds_of_functions)
+{
+    if (!open_gpu())
+        return;
+    ck_assert_int_eq(kiln_op_define(service, "close(x) = min(max(log(exp(x)), 0), 6)", NULL), KILN_OK);
+    ck_assert_msg(verify_spec("op=close dtype=f32", gpu_out, gpu_x, NULL) == KILN_OK, "%s", report.message);
+    ck_assert(found.compared == N && found.wrong == 0 && found.bounded == 1);
+    ck_assert_int_eq(verify_spec("op=close dtype=f32 math=portable", gpu_out, gpu_x, NULL), KILN_EMISMATCH);
+    ck_assert(found.wrong > 100 && found.bounded == 0);
+    ck_assert_int_eq(verify_spec("op=exp dtype=f32", gpu_out, gpu_x, NULL), KILN_EMISMATCH);
+    ck_assert(found.wrong > 1000 && found.bounded == 1);
+    ck_assert_ptr_nonnull(strstr(report.message, "differ by more than the functions of the op may, the first is"));
+    ck_assert_msg(verify_spec("op=close dtype=f32 target=cpu", out, x, NULL) == KILN_OK, "%s", report.message);
+    ck_assert_int_eq(found.bounded, 0);
+    free_arrays();
+}
+END_TEST
+
 START_TEST(test_verify__within_a_tolerance)
 {
     if (!open_gpu())
@@ -425,6 +444,7 @@ Suite *kiln_test_tune_verify_suite(void)
     tcase_add_test(tcase, test_verify__a_tolerance_is_declared);
     tcase_add_test(tcase, test_verify__whole_numbers_are_equal);
     tcase_add_test(tcase, test_verify__a_gpu_is_compared_with_the_cpu);
+    tcase_add_test(tcase, test_verify__within_the_bounds_of_functions);
     tcase_add_test(tcase, test_verify__within_a_tolerance);
     tcase_add_test(tcase, test_verify__a_function_of_a_source);
     suite_add_tcase(suite, tcase);
