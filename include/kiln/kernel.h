@@ -404,7 +404,7 @@ typedef struct kiln_op_info {
     const char *nan;        /* on NaN, infinities and signed zeros, likewise; "": nothing is said */
     const char *elsewhere;  /* on other definitions of the name, likewise */
     const char *functions;  /* that have other bits on the cpu than CUDA's, "exp 4 ulp, erf 4 ulp": how far they may be
-                              apart with math=torch; "": GPU and cpu have the same bits */
+                               apart with math=torch; "": GPU and cpu have the same bits */
     int portable;           /* 1: math=portable can build it */
     uint32_t inputs, params;
     const char *origin; /* "": Kiln's; "defined": user-defined */

@@ -306,22 +306,26 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
     return operations;
 }
 
-static bool holds_for_ops(const kiln__expr *expr, const kiln__op_table *table, bool (*holds)(const kiln__op *op))
+/* The first op for which something does not hold, or NULL. */
+static const kiln__op *find_exception(const kiln__expr *expr, const kiln__op_table *table,
+                                      bool (*holds)(const kiln__op *op))
 {
-    for (uint32_t i = 0; i < expr->count; i++)
-        if (expr->nodes[i].op >= 0 && !holds(kiln__op_at(table, (uint32_t)expr->nodes[i].op)))
-            return false;
-    return true;
+    for (uint32_t i = 0; i < expr->count; i++) {
+        const kiln__op *op = expr->nodes[i].op >= 0 ? kiln__op_at(table, (uint32_t)expr->nodes[i].op) : NULL;
+        if (op != NULL && !holds(op))
+            return op;
+    }
+    return NULL;
 }
 
 bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table)
 {
-    return holds_for_ops(expr, table, kiln__op_is_exact);
+    return find_exception(expr, table, kiln__op_is_exact) == NULL;
 }
 
-bool kiln__expr_is_portable(const kiln__expr *expr, const kiln__op_table *table)
+const kiln__op *kiln__expr_unportable(const kiln__expr *expr, const kiln__op_table *table)
 {
-    return holds_for_ops(expr, table, kiln__op_is_portable);
+    return find_exception(expr, table, kiln__op_is_portable);
 }
 
 static void refuse_syntax(binder *b, const kiln__syntax_fault *fault)

@@ -40,9 +40,11 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
 /* Calls of primitives in all its ops. */
 uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table);
 
-/* Whether all its ops have the same bits on every device, and whether math=portable can build them. */
+/* Whether all its ops have the same bits on every device. */
 bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table);
-bool kiln__expr_is_portable(const kiln__expr *expr, const kiln__op_table *table);
+
+/* The first op that math=portable cannot build; NULL: it can build all. */
+const kiln__op *kiln__expr_unportable(const kiln__expr *expr, const kiln__op_table *table);
 
 /* Canonical text: every parameter spelt out, no spaces; x is left out where an outermost op of one input takes it. */
 void kiln__expr_format(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out);

@@ -176,15 +176,9 @@ static kiln_status fail_memory(const reader *r)
     return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
 }
 
-static void skip_blanks(reader *r)
-{
-    while (kiln__word_is_blank(*r->at))
-        r->at++;
-}
-
 static bool take(reader *r, char c)
 {
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     bool found = *r->at == c;
     r->at += found;
     return found;
@@ -192,14 +186,14 @@ static bool take(reader *r, char c)
 
 static kiln__word take_name(reader *r)
 {
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     return kiln__word_take(&r->at);
 }
 
 /* Takes the text up to one of the characters `ends`. */
 static kiln__word take_until(reader *r, const char *ends)
 {
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     kiln__word word = { r->at, strcspn(r->at, ends) };
     r->at += word.length;
     return kiln__word_trim(word);
@@ -363,7 +357,7 @@ static kiln_status append_dtypes(const reader *r, kiln__word list, kiln__text *o
     enum { GUARDS = sizeof(guards) / sizeof(guards[0]) };
     kiln__text_append(out, "(");
     for (const char *link = ""; list.text != NULL; link = " || ") {
-        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
+        kiln__word name = kiln__word_cut(&list, ",");
         size_t i = 0;
         while (i < GUARDS && !kiln__word_is(name, guards[i].dtype))
             i++;
@@ -381,7 +375,7 @@ static kiln_status append_targets(const reader *r, kiln__word list, kiln__text *
 {
     const char *link = " && !defined(KILN_MATH_PORTABLE) && defined(__CUDA_ARCH__) && (";
     for (; list.text != NULL; link = " || ") {
-        kiln__word name = kiln__word_trim(kiln__word_cut(&list, ","));
+        kiln__word name = kiln__word_cut(&list, ",");
         uint64_t sm = 0;
         bool good = name.length > 3 && memcmp(name.text, "sm_", 3) == 0 &&
                     kiln__number_parse_uint(name.text + 3, name.length - 3, &sm) && sm < 1000;
@@ -430,7 +424,7 @@ static kiln_status read_cases(reader *r)
     kiln__word rest = r->notes != NULL ? *r->notes : (kiln__word){ NULL, 0 };
     kiln_status status = KILN_OK;
     while (rest.length > 0 && status == KILN_OK) {
-        kiln__word line = kiln__word_trim(kiln__word_cut(&rest, "\n"));
+        kiln__word line = kiln__word_cut(&rest, "\n");
         if (find_keyword(kiln__word_next(&line)) == KILN__NOTES)
             status = read_case(r, line);
     }
@@ -444,7 +438,7 @@ static kiln_status read_bound(reader *r)
     const char *start = r->at;
     if (!kiln__word_is(take_name(r), "within")) {
         r->at = start;
-        skip_blanks(r);
+        kiln__word_skip_blanks(&r->at);
         return expected(r, "an operator or 'within'");
     }
     kiln__word number = take_until(r, " \t\r\n");
@@ -454,7 +448,7 @@ static kiln_status read_bound(reader *r)
     if (!kiln__word_is(word, "ulp"))
         return FAIL(r, word.text, "write within %s ulp of EXPRESSION", kiln__word_quote(number).text);
     op->bounded = true;
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     if (*r->at == '\0')
         return KILN_OK;
     word = take_name(r);
@@ -470,10 +464,10 @@ static kiln_status read_whole(reader *r)
         status = expected(r, "'=' and an expression");
     if (status == KILN_OK)
         status = read_formula(r);
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     if (status == KILN_OK && *r->at != '\0')
         status = read_bound(r);
-    skip_blanks(r);
+    kiln__word_skip_blanks(&r->at);
     if (status == KILN_OK && *r->at != '\0')
         status = expected(r, "nothing more");
     return status;
@@ -542,9 +536,8 @@ static char *make_definition(const char *text)
 static char *make_functions(const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text out = { 0 };
-    kiln__real_append_bounds(op->real, table, &out);
-    for (uint32_t i = 0; i < op->case_count; i++)
-        kiln__real_append_bounds(op->cases[i].real, table, &out);
+    for (uint32_t i = 0; i <= op->case_count; i++)
+        kiln__real_append_bounds(kiln__op_expression(op, i), table, &out);
     return kiln__text_take(&out);
 }
 
@@ -556,7 +549,7 @@ static char *make_note(const kiln__op *op, const kiln__word *notes, int keyword)
     if (notes == NULL && keyword == KILN__NOTE_DOC)
         kiln__text_printf(&out, "Defined by its user: %s\n", op->definition);
     while (rest.length > 0) {
-        kiln__word line = kiln__word_trim(kiln__word_cut(&rest, "\n"));
+        kiln__word line = kiln__word_cut(&rest, "\n");
         if (find_keyword(kiln__word_next(&line)) != keyword)
             continue;
         kiln__text_append_bytes(&out, line.text, line.length);
@@ -617,19 +610,11 @@ kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const cha
     return read_definition(out, table, KILN__OPS_MAX, NULL, definition, report);
 }
 
-bool kiln__op_is_exact(const kiln__op *op)
-{
-    bool exact = op->real->exact;
-    for (uint32_t i = 0; i < op->case_count; i++)
-        exact = exact && op->cases[i].real->exact;
-    return exact;
-}
-
 bool kiln__op_is_portable(const kiln__op *op)
 {
-    bool portable = op->real->portable;
-    for (uint32_t i = 0; i < op->case_count; i++)
-        portable = portable && op->cases[i].real->portable;
+    bool portable = true;
+    for (uint32_t i = 0; i <= op->case_count; i++)
+        portable = portable && kiln__op_expression(op, i)->portable;
     return portable;
 }
 
@@ -801,9 +786,8 @@ static bool calls(kiln__word text, kiln__word function)
 /* Marks the ops and functions that an op calls, in every dtype. */
 static void op_calls(const kiln__op *op, bool *ops, const kiln__functions *functions, bool *function_marks)
 {
-    kiln__real_calls(op->real, ops, functions, function_marks);
-    for (uint32_t i = 0; i < op->case_count; i++)
-        kiln__real_calls(op->cases[i].real, ops, functions, function_marks);
+    for (uint32_t i = 0; i <= op->case_count; i++)
+        kiln__real_calls(kiln__op_expression(op, i), ops, functions, function_marks);
 }
 
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references)

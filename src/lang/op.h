@@ -26,7 +26,7 @@ extern const char *const kiln__input_names[KILN__INPUTS_MAX];
 
 typedef struct kiln__real kiln__real; /* lang/real.h */
 
-/* What the lines beneath a row say about its op. */
+/* The notes of an op: lines beneath its row, by the word that they begin with. */
 typedef enum kiln__op_note {
     KILN__NOTE_DOC,
     KILN__NOTE_NAN,       /* NaN, infinities and signed zeros */
@@ -103,8 +103,19 @@ kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t
 kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report);
 void kiln__op_free(kiln__op *op);
 
-/* Whether its results have the same bits on every device, and whether math=portable can build it. */
-bool kiln__op_is_exact(const kiln__op *op);
+/* The expressions of an op: number 0 is its own, those of its cases follow. */
+static inline const kiln__real *kiln__op_expression(const kiln__op *op, uint32_t i)
+{
+    return i == 0 ? op->real : op->cases[i - 1].real;
+}
+
+/* Whether its results have the same bits on every device. */
+static inline bool kiln__op_is_exact(const kiln__op *op)
+{
+    return op->functions[0] == '\0';
+}
+
+/* Whether math=portable can build it. */
 bool kiln__op_is_portable(const kiln__op *op);
 
 /* Whether two definitions mean the same. */

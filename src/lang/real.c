@@ -110,7 +110,7 @@ static const struct {
     { "fabs", "abs" }, { "minimum", "min" }, { "maximum", "max" }, { "clip", "clamp" }, { "nearbyint", "rint" },
 };
 
-static int find_exact(kiln__word name)
+static int find_function(kiln__word name)
 {
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
         if (kiln__word_is(name, aliases[i].name))
@@ -124,9 +124,9 @@ static int find_exact(kiln__word name)
 /* Index of a function by its name here or in C, where functions of float32 end in f: "fmaxf"; -1 if there is none. */
 static int find_primitive(kiln__word name)
 {
-    int index = find_exact(name);
+    int index = find_function(name);
     bool ends = name.length > 1 && name.text[name.length - 1] == 'f';
-    return index < 0 && ends ? find_exact((kiln__word){ name.text, name.length - 1 }) : index;
+    return index < 0 && ends ? find_function((kiln__word){ name.text, name.length - 1 }) : index;
 }
 
 /* ---- From a tree to nodes with a meaning */
@@ -192,17 +192,11 @@ static uint32_t depth_of(const binder *b, const kiln__real_node *node)
     return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
 }
 
-/* Whether the expression has the same bits everywhere is decided by the functions in it. */
-static void note_function(const binder *b, const kiln__real_node *node)
+static bool is_portable(const binder *b, const kiln__real_node *node)
 {
-    const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index) : NULL;
-    if (node->kind == KILN__REAL_FUNCTION) {
-        b->out->exact = b->out->exact && primitives[node->index].ulps == 0;
-        b->out->portable = b->out->portable && primitives[node->index].portable;
-    } else if (op != NULL) {
-        b->out->exact = b->out->exact && kiln__op_is_exact(op);
-        b->out->portable = b->out->portable && kiln__op_is_portable(op);
-    }
+    if (node->kind == KILN__REAL_FUNCTION)
+        return primitives[node->index].portable;
+    return node->kind != KILN__REAL_OP || kiln__op_is_portable(kiln__op_at(b->scope->ops, node->index));
 }
 
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
@@ -218,7 +212,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
     if (node.depth > KILN__REAL_DEPTH_MAX)
         FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op", KILN__REAL_DEPTH_MAX);
     b->out->operations += cost_of(b, &node);
-    note_function(b, &node);
+    b->out->portable = b->out->portable && is_portable(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);
     b->out->nodes[b->out->count] = node;
@@ -266,6 +260,15 @@ static int find_op(binder *b, kiln__word name)
     return index;
 }
 
+/* The number of the local of that name, or -1. */
+static int find_local_name(const binder *b, kiln__word name)
+{
+    for (uint32_t i = 0; i < b->out->local_count; i++)
+        if (kiln__word_same(name, b->locals[i]))
+            return (int)i;
+    return -1;
+}
+
 static uint16_t bind_name(binder *b, kiln__word name)
 {
     const kiln__real_scope *scope = b->scope;
@@ -274,9 +277,9 @@ static uint16_t bind_name(binder *b, kiln__word name)
         node = (kiln__real_node){ .kind = KILN__REAL_NUMBER, .value = INFINITY };
         return add_node(b, name.text, node);
     }
-    for (uint32_t i = 0; i < b->out->local_count; i++)
-        if (kiln__word_same(name, b->locals[i]))
-            return b->out->locals[i];
+    int local = find_local_name(b, name);
+    if (local >= 0)
+        return b->out->locals[local];
     for (uint32_t i = 0; i < scope->inputs + scope->params; i++) {
         if (!kiln__word_is(name, name_at(scope, i)))
             continue;
@@ -351,19 +354,20 @@ static uint16_t bind_call(binder *b, const kiln__node *call)
     return add_node(b, name.text, node);
 }
 
-static bool is_local(const kiln__real *real, uint16_t index)
+/* The number of the local, among the first `count`, that a node is, or -1. */
+static int find_local(const kiln__real *real, uint32_t count, uint16_t index)
 {
-    for (uint32_t i = 0; i < real->local_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (real->locals[i] == index)
-            return true;
-    return false;
+            return (int)i;
+    return -1;
 }
 
 /* The sign of a number is part of it. */
 static uint16_t bind_negation(binder *b, const kiln__node *node, kiln__real_node *out)
 {
     uint16_t value = b->bound[node->first];
-    bool is_last = value + 1u == b->out->count && !is_local(b->out, value);
+    bool is_last = value + 1u == b->out->count && find_local(b->out, b->out->local_count, value) < 0;
     if (b->out->nodes[value].kind != KILN__REAL_NUMBER || !is_last) {
         out->kind = KILN__REAL_NEGATE;
         return add_node(b, node->text.text, *out);
@@ -426,30 +430,21 @@ static void read_tree(binder *b, const char **at, kiln__syntax *out)
         FAIL(b, fault.at, "%s", fault.text);
 }
 
-static void skip_blanks(const char **at)
-{
-    while (kiln__word_is_blank(**at))
-        ++*at;
-}
-
 static bool names_value(const binder *b, kiln__word name)
 {
     for (uint32_t i = 0; i < b->scope->inputs + b->scope->params; i++)
         if (kiln__word_is(name, name_at(b->scope, i)))
             return true;
-    for (uint32_t i = 0; i < b->out->local_count; i++)
-        if (kiln__word_same(name, b->locals[i]))
-            return true;
-    return false;
+    return find_local_name(b, name) >= 0;
 }
 
 /* "a = EXPRESSION" */
 static void read_local(binder *b, const char **at)
 {
     kiln__syntax tree = { 0 };
-    skip_blanks(at);
+    kiln__word_skip_blanks(at);
     kiln__word name = kiln__word_take(at);
-    skip_blanks(at);
+    kiln__word_skip_blanks(at);
     if (b->out->local_count == KILN__REAL_LOCALS_MAX)
         FAIL(b, name.text, "'where' names at most %d values", KILN__REAL_LOCALS_MAX);
     if (!kiln__word_is_name(name) || kiln__real_is_reserved(name, true) || names_value(b, name))
@@ -473,12 +468,12 @@ static void read_local(binder *b, const char **at)
 static void read_locals(binder *b, const char **at)
 {
     const char *start = *at;
-    skip_blanks(&start);
+    kiln__word_skip_blanks(&start);
     if (b->status != KILN_OK || !kiln__word_is(kiln__word_take(&start), "where"))
         return;
     for (*at = start; b->status == KILN_OK; ++*at) {
         read_local(b, at);
-        skip_blanks(at);
+        kiln__word_skip_blanks(at);
         if (**at != ',')
             break;
     }
@@ -487,14 +482,14 @@ static void read_locals(binder *b, const char **at)
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report)
 {
     kiln__syntax tree = { 0 };
-    skip_blanks(at);
+    kiln__word_skip_blanks(at);
     const char *start = *at;
     binder b = { .scope = scope, .status = KILN_OK, .report = report };
     *out = NULL;
     b.out = kiln__alloc(sizeof(*b.out) + KILN__REAL_NODES_MAX * sizeof(b.out->nodes[0]));
     if (b.out == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    *b.out = (kiln__real){ .exact = true, .portable = true };
+    *b.out = (kiln__real){ .portable = true };
     read_tree(&b, at, &tree);
     read_locals(&b, at);
     uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;
@@ -563,15 +558,6 @@ static void emit_pattern(const writer *w, const char *pattern, const kiln__real_
     }
 }
 
-/* The number of the declared local that a node is, or -1. */
-static int find_local(const writer *w, uint16_t index)
-{
-    for (uint32_t i = 0; i < w->locals; i++)
-        if (w->real->locals[i] == index)
-            return (int)i;
-    return -1;
-}
-
 static bool is_condition(const kiln__real_node *node)
 {
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
@@ -581,7 +567,7 @@ static bool is_condition(const kiln__real_node *node)
 static void emit_condition(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    if (is_condition(node) && find_local(w, index) < 0) {
+    if (is_condition(node) && find_local(w->real, w->locals, index) < 0) {
         emit_pattern(w, node->kind == KILN__REAL_NOT ? "!(#)" : patterns[node->index], node);
     } else {
         emit_value(w, index);
@@ -611,7 +597,7 @@ static bool is_over_scalar(const kiln__real *real, const kiln__real_node *node)
 static void emit_value(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    int local = find_local(w, index);
+    int local = find_local(w->real, w->locals, index);
     if (local >= 0) {
         kiln__text_printf(w->out, "v%d", local);
         return;
@@ -708,7 +694,7 @@ void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops,
             append_bound(kiln__real_function_name(node), primitives[node->index].ulps, out);
         const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(ops, node->index) : NULL;
         for (uint32_t j = 0; op != NULL && j <= op->case_count; j++)
-            kiln__real_append_bounds(j > 0 ? op->cases[j - 1].real : op->real, ops, out);
+            kiln__real_append_bounds(kiln__op_expression(op, j), ops, out);
     }
 }
 

@@ -40,12 +40,11 @@ typedef struct kiln__real_node {
 /* Plain data: the root is the last node. Freed with kiln__free. */
 struct kiln__real {
     uint32_t count;
-    uint32_t inputs;     /* how many of them it needs: the last one's number */
+    uint32_t inputs;     /* how many inputs it needs, up to the last that it names */
     uint32_t operations; /* calls of primitives in it */
     uint32_t local_count;
     uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
-    bool exact;                             /* all that it calls has the same bits on every device */
-    bool portable;                          /* all that it calls has such a form, which math=portable takes */
+    bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
     kiln__real_node nodes[];
 };
 

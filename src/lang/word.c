@@ -9,6 +9,12 @@ bool kiln__word_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+void kiln__word_skip_blanks(const char **at)
+{
+    while (kiln__word_is_blank(**at))
+        ++*at;
+}
+
 bool kiln__word_is_digit(char c)
 {
     return c >= '0' && c <= '9';

@@ -35,6 +35,9 @@ bool kiln__word_is_name_char(char c);
 bool kiln__word_is(kiln__word word, const char *string);
 bool kiln__word_same(kiln__word a, kiln__word b);
 
+/* Moves *at, in a text that ends with a NUL, over blanks. */
+void kiln__word_skip_blanks(const char **at);
+
 /* The word without blanks around it. */
 kiln__word kiln__word_trim(kiln__word word);
 

@@ -271,14 +271,12 @@ static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *r
     return KILN_OK;
 }
 
-static kiln_status fail_portable(const kiln__fields *spec, kiln_report *report)
+static kiln_status check_portable(const kiln__fields *spec, kiln_report *report)
 {
-    const kiln__op_table *ops = &spec->catalog->ops;
-    uint32_t i = 0;
-    while (spec->op->nodes[i].op < 0 || kiln__op_is_portable(kiln__op_at(ops, (uint32_t)spec->op->nodes[i].op)))
-        i++;
-    return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s",
-                kiln__op_at(ops, (uint32_t)spec->op->nodes[i].op)->name,
+    const kiln__op *op = kiln__expr_unportable(spec->op, &spec->catalog->ops);
+    if (op == NULL)
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s", op->name,
                 kiln__math_default(spec->template) == KILN__MATH_TORCH
                     ? "use math=torch"
                     : "the template computes with math=portable, as all do but elementwise");
@@ -293,12 +291,12 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
         out->dtype = kiln__template_dtype(out->template);
     if (out->math == KILN__MATH_UNSET)
         out->math = kiln__math_default(out->template);
-    if (out->math == KILN__MATH_PORTABLE && !kiln__expr_is_portable(out->op, &out->catalog->ops))
-        return fail_portable(out, report);
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;
-    kiln_status status = out->op_set ? kiln__template_check_inputs(out->template, out->op->inputs, report) : KILN_OK;
+    kiln_status status = out->math == KILN__MATH_PORTABLE ? check_portable(out, report) : KILN_OK;
+    if (status == KILN_OK && out->op_set)
+        status = kiln__template_check_inputs(out->template, out->op->inputs, report);
     for (uint32_t i = 0; i < out->template->param_count && status == KILN_OK; i++)
         if (!out->param_set[i])
             status = fill_param(out, i, report);

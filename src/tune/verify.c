@@ -390,6 +390,15 @@ static kiln_status launch_steps(const checking *c, uint64_t n)
     return status;
 }
 
+/* The arrays that are only read, in host memory. */
+static void list_inputs(const checking *c, const void *ins[KILN__ARGS_MAX])
+{
+    uint32_t in = 0;
+    for (uint32_t i = 0; i < c->load->count; i++)
+        if (!c->load->arrays[i].written)
+            ins[in++] = c->work[i];
+}
+
 /* Compares the results of a piece with the definition of the op. */
 static void check_definition(const checking *c, uint64_t start, uint64_t n)
 {
@@ -398,15 +407,13 @@ static void check_definition(const checking *c, uint64_t start, uint64_t n)
     const kiln__op *op = applies ? kiln__reference_op(c->spec) : NULL;
     const void *ins[KILN__ARGS_MAX];
     const char *got = NULL;
-    uint32_t in = 0;
     kiln__worst_error found;
     if (op == NULL || start >= REFERENCE_MOST)
         return;
+    list_inputs(c, ins);
     for (uint32_t i = 0; i < load->count; i++)
         if (load->arrays[i].written)
             got = c->got[i];
-        else
-            ins[in++] = c->work[i];
     kiln__reference_compare(c->spec, n, got, ins, &found);
     c->out->bound = op->ulps;
     if (found.worst <= c->out->worst)
@@ -424,9 +431,7 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
                    !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
     bounds within = { .spec = bounded ? c->spec : NULL };
     c->out->bounded = bounded;
-    for (uint32_t i = 0, in = 0; i < load->count; i++)
-        if (!load->arrays[i].written)
-            within.ins[in++] = c->work[i];
+    list_inputs(c, within.ins);
     for (uint32_t i = 0; i < load->count; i++)
         if (load->arrays[i].written)
             compare_elements(c->out, &load->arrays[i], c->got[i], c->work[i], start,
