@@ -7,7 +7,7 @@
 #include "real.h"
 #endif
 
-/* Of a number: the bits of the fraction and the least exponent that is normal. */
+/* Of a real number: the bits of the fraction and the least exponent that is normal. */
 #if defined(KILN_DTYPE_F64)
 #define KILN_FRACTION 52
 #define KILN_LEAST    -1022
@@ -17,18 +17,24 @@
 #elif defined(KILN_DTYPE_F16)
 #define KILN_FRACTION 10
 #define KILN_LEAST    -14
+#elif defined(KILN_DTYPE_F8E4M3)
+#define KILN_FRACTION 3
+#define KILN_LEAST    -6
+#elif defined(KILN_DTYPE_F8E5M2)
+#define KILN_FRACTION 2
+#define KILN_LEAST    -14
 #else
 #define KILN_FRACTION 7
 #define KILN_LEAST    -126
 #endif
 
 /* The bits of an element. */
-#if KILN_BYTES == 2
-typedef kiln_store_t kiln_raw_t;
-#define KILN_RAW(element) (element)
-#else
+#if defined(KILN_DTYPE_F32) || defined(KILN_DTYPE_F64)
 typedef kiln_bits_t kiln_raw_t;
 #define KILN_RAW(element) kiln_bits(element)
+#else
+typedef kiln_store_t kiln_raw_t;
+#define KILN_RAW(element) (element)
 #endif
 
 /* The unit in the last place of a finite number, as kiln__dtype_unit of src/spec/dtype.c has it. */

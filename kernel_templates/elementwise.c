@@ -23,14 +23,14 @@ __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, u
 void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
 {
     const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
-    kiln_store_t *result = *(kiln_store_t *const *)args[0];
+    kiln_out_t *result = *(kiln_out_t *const *)args[0];
     const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
                                   *z = *(const kiln_store_t *const *)args[3]);
     unsigned long long i = begin * KILN_TILE;
 
     end = end * KILN_TILE < n ? end * KILN_TILE : n;
 
-#if defined(KILN_LOAD8)
+#if defined(KILN_LOAD8) /* both are f16 */
     for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {
         kiln_real KILN_TAKE(a[KILN_CHUNK], b[KILN_CHUNK], c[KILN_CHUNK]), value[KILN_CHUNK];
         for (int j = 0; j < KILN_CHUNK; j += 8)
@@ -49,5 +49,5 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 #pragma GCC ivdep
 #endif
     for (; i < end; i++)
-        result[i] = kiln_store(kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i]))));
+        result[i] = kiln_store_out(kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i]))));
 }

@@ -1,26 +1,27 @@
 //! template elementwise
-//! about    out[i] = op(x[i], y[i], z[i]) for contiguous arrays of one dtype
+//! about    out[i] = op(x[i], y[i], z[i]) for contiguous arrays: inputs of one dtype, and a result of the type of the op or of out=
+//! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
 //! inputs   1..3
 //! size     n
-//! arg      out  out dtype[n] inplace
+//! arg      out  out otype[n] inplace
 //! arg      x... in dtype[n]
 //! arg      n    uint64 = n
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
-//! param    elems  1..64 = sm == 0 ? 64 : max((bytes == 2 && operations > 15 ? 32 : 16) / bytes, vector) -- elements per thread
-//! param    vector 1,2,4,8,16 = gcd(elems, 16 / bytes)          -- elements per memory access
+//! param    elems  1..64 = sm == 0 ? 64 : max((bytes == 2 && operations > 15 ? 32 : 16) / min(bytes, out_bytes), vector) -- elements per thread
+//! param    vector 1,2,4,8,16 = gcd(elems, 16 / max(bytes, out_bytes)) -- elements per memory access
 //! param    cache  plain,stream = plain                          -- cache hint of loads and stores
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector
-//! require  vector * bytes <= (sm >= 100 ? 32 : 16)              -- vector must not exceed 16 bytes per access (32 from sm_100 on)
+//! require  vector * max(bytes, out_bytes) <= (sm >= 100 ? 32 : 16) -- vector must not exceed 16 bytes per access (32 from sm_100 on)
 //! tune     block  64..1024*2      if sm > 0
 //! tune     elems  1..32*2         if sm > 0
 //! tune     elems  4..64*2         if sm == 0                    -- one chunk of cpu work is block * elems
 //! tune     vector 1,2,4,8,16      if sm > 0
 //! tune     cache  plain,stream    if sm > 0
-//! bound    sm == 0 || elems * bytes <= 64                       -- more than 64 bytes per thread cost registers and gain nothing
+//! bound    sm == 0 || elems * max(bytes, out_bytes) <= 64       -- more than 64 bytes per thread cost registers and gain nothing
 //! tile     block * elems
 //! grid     (n + (tile - 1)) / tile
-//! entry    kiln_vector align vector * bytes
-//! entry    kiln_scalar align bytes
+//! entry    kiln_vector align vector * max(bytes, out_bytes)
+//! entry    kiln_scalar align max(bytes, out_bytes)
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and
  * kiln_value, and takes the rest of this text. */
@@ -44,62 +45,75 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 
-/* A word is what one access moves: KILN_VECTOR elements. */
-#if KILN_VECTOR * KILN_BYTES == 2
-typedef unsigned short kiln_word;
-#elif KILN_VECTOR * KILN_BYTES == 4
-typedef unsigned int kiln_word;
-#elif KILN_VECTOR * KILN_BYTES == 8
-typedef uint2 kiln_word;
-#elif KILN_VECTOR * KILN_BYTES == 16
-typedef uint4 kiln_word;
-#else
-struct alignas(32) kiln_word {
+/* A word is what one access moves: KILN_VECTOR elements of an input or of the result. */
+struct alignas(32) kiln_word32 {
     unsigned long long a, b, c, d;
 };
-#endif
 
-union kiln_lanes {
-    kiln_word word;
-    kiln_store_t lane[KILN_VECTOR];
+template <int bytes> struct kiln_word;
+template <> struct kiln_word<1> { typedef unsigned char type; };
+template <> struct kiln_word<2> { typedef unsigned short type; };
+template <> struct kiln_word<4> { typedef unsigned int type; };
+template <> struct kiln_word<8> { typedef uint2 type; };
+template <> struct kiln_word<16> { typedef uint4 type; };
+template <> struct kiln_word<32> { typedef kiln_word32 type; };
+
+template <typename T> union kiln_lanes {
+    typedef typename kiln_word<KILN_VECTOR * sizeof(T)>::type word_t;
+    word_t word;
+    T lane[KILN_VECTOR];
 };
 
+typedef kiln_lanes<kiln_store_t> kiln_in_lanes;
+typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
+
 /* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
-#define KILN_PARAMETERS                                                                                \
-    kiln_store_t *out, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z), \
+#define KILN_PARAMETERS                                                                              \
+    kiln_out_t *out, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z), \
         unsigned long long n
 
-#define KILN_APPLY(x, y, z) kiln_store(kiln_value(KILN_TAKE(kiln_load(x), kiln_load(y), kiln_load(z))))
+#define KILN_APPLY(x, y, z) kiln_store_out(kiln_value(KILN_TAKE(kiln_load(x), kiln_load(y), kiln_load(z))))
 
-KILN_FN kiln_word kiln_fetch(const kiln_store_t *array, unsigned index)
+template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {
-    const kiln_word *from = (const kiln_word *)array + index;
-#if KILN_CACHE == KILN_CACHE_PLAIN
-    return *from;
-#elif KILN_VECTOR * KILN_BYTES <= 16
     return __ldcs(from);
-#else
-    kiln_word w;
+}
+
+KILN_FN kiln_word32 kiln_fetch_stream(const kiln_word32 *from)
+{
+    kiln_word32 w;
     asm volatile("ld.global.cs.v4.b64 {%0, %1, %2, %3}, [%4];"
                  : "=l"(w.a), "=l"(w.b), "=l"(w.c), "=l"(w.d)
                  : "l"(__cvta_generic_to_global(from)));
     return w;
-#endif
 }
 
-KILN_FN void kiln_put(kiln_store_t *array, unsigned index, kiln_word w)
+template <typename W> KILN_FN void kiln_put_stream(W *to, W w)
 {
-    kiln_word *to = (kiln_word *)array + index;
-#if KILN_CACHE == KILN_CACHE_PLAIN
-    *to = w;
-#elif KILN_VECTOR * KILN_BYTES <= 16
     __stcs(to, w);
-#else
+}
+
+KILN_FN void kiln_put_stream(kiln_word32 *to, kiln_word32 w)
+{
     asm volatile("st.global.cs.v4.b64 [%0], {%1, %2, %3, %4};"
                  :
                  : "l"(__cvta_generic_to_global(to)), "l"(w.a), "l"(w.b), "l"(w.c), "l"(w.d)
                  : "memory");
-#endif
+}
+
+KILN_FN kiln_in_lanes::word_t kiln_fetch(const kiln_store_t *array, unsigned index)
+{
+    const kiln_in_lanes::word_t *from = (const kiln_in_lanes::word_t *)array + index;
+    return KILN_CACHE == KILN_CACHE_PLAIN ? *from : kiln_fetch_stream(from);
+}
+
+KILN_FN void kiln_put(kiln_out_t *array, unsigned index, kiln_out_lanes::word_t w)
+{
+    kiln_out_lanes::word_t *to = (kiln_out_lanes::word_t *)array + index;
+    if (KILN_CACHE == KILN_CACHE_PLAIN)
+        *to = w;
+    else
+        kiln_put_stream(to, w);
 }
 
 /* One tile per block. Thread t moves words t, t + KILN_BLOCK, ... of the tile, so that neighbours read neighbours, and
@@ -110,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
     const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
     const unsigned words = count / KILN_VECTOR;
-    kiln_lanes KILN_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
+    kiln_in_lanes KILN_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
 
     out += start;
     KILN_TAKE(x += start, y += start, z += start);
@@ -124,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     for (unsigned k = 0; k < KILN_ACCESSES; k++) {
         const unsigned i = k * KILN_BLOCK + threadIdx.x;
         if (i < words) {
-            kiln_lanes result;
+            kiln_out_lanes result;
 #pragma unroll
             for (unsigned j = 0; j < KILN_VECTOR; j++)
                 result.lane[j] = KILN_APPLY(a[k].lane[j], b[k].lane[j], c[k].lane[j]);

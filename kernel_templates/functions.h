@@ -40,15 +40,19 @@ KILN_FN kiln_real kiln_sqrt(kiln_real x)
 //! x without its sign.
 KILN_FN kiln_real kiln_abs(kiln_real x)
 {
+#if defined(KILN_WHOLE)
+    return x < 0 ? kiln_neg(x) : x;
+#else
     return kiln_from_bits(kiln_bits(x) & (kiln_bits_t)-1 >> 1);
+#endif
 }
 
 //! function copysign(x, y)
-//! x with the sign of y. A NaN of f16 has none: a GPU drops it when it loads an element.
+//! x with the sign of y. A NaN of f16 and f8e5m2 has none: a GPU drops it when it loads an element.
 KILN_FN kiln_real kiln_copysign(kiln_real x, kiln_real y)
 {
     kiln_bits_t magnitude = (kiln_bits_t)-1 >> 1;
-#if defined(KILN_DTYPE_F16) && !defined(__CUDACC__)
+#if (defined(KILN_DTYPE_F16) || defined(KILN_DTYPE_F8E5M2)) && !defined(__CUDACC__)
     y = y == y ? y : 0;
 #endif
     return kiln_from_bits((kiln_bits(x) & magnitude) | (kiln_bits(y) & ~magnitude));
@@ -78,45 +82,113 @@ KILN_FN kiln_real kiln_clamp(kiln_real x, kiln_real y, kiln_real z)
 }
 
 //! function stored(x)
-//! x rounded to the dtype of the arrays, as if it were stored and loaded again.
+//! x rounded to the dtype of the arrays, as if it were stored and loaded again. Where these hold whole numbers and x is
+//! real, it is x.
 KILN_FN kiln_real kiln_stored(kiln_real x)
 {
+#if defined(KILN_WHOLE_DTYPE) && !defined(KILN_WHOLE)
+    return x;
+#else
     return kiln_load(kiln_store(x));
+#endif
 }
 
 //! function floor(x)
 //! The greatest whole number that is not above x.
 KILN_FN kiln_real kiln_floor(kiln_real x)
 {
-    return KILN_LIBRARY(floor)(x);
+    return KILN_WHOLE_OR(x, KILN_LIBRARY(floor)(x));
 }
 
 //! function ceil(x)
 //! The least whole number that is not below x.
 KILN_FN kiln_real kiln_ceil(kiln_real x)
 {
-    return KILN_LIBRARY(ceil)(x);
+    return KILN_WHOLE_OR(x, KILN_LIBRARY(ceil)(x));
 }
 
 //! function trunc(x)
 //! x without its fraction.
 KILN_FN kiln_real kiln_trunc(kiln_real x)
 {
-    return KILN_LIBRARY(trunc)(x);
+    return KILN_WHOLE_OR(x, KILN_LIBRARY(trunc)(x));
 }
 
 //! function rint(x)
 //! The nearest whole number, of two the even one.
 KILN_FN kiln_real kiln_rint(kiln_real x)
 {
-    return KILN_LIBRARY(rint)(x);
+    return KILN_WHOLE_OR(x, KILN_LIBRARY(rint)(x));
 }
 
 //! function fmod(x, y)
-//! The remainder of x / y with the sign of x, exact.
+//! The remainder of x / y with the sign of x, exact. Of whole numbers it is -1 where y is 0.
 KILN_FN kiln_real kiln_fmod(kiln_real x, kiln_real y)
 {
+#if defined(KILN_WHOLE)
+    return y == 0 ? -1 : y == -1 ? 0 : x % y;
+#else
     return KILN_LIBRARY(fmod)(x, y);
+#endif
+}
+
+//! function quotient(x, y)
+//! x / y of whole numbers, without its fraction; -1 where y is 0.
+KILN_FN kiln_real kiln_quotient(kiln_real x, kiln_real y)
+{
+    return y == 0 ? -1 : y == -1 ? kiln_neg(x) : (kiln_real)((kiln_whole_t)x / (kiln_whole_t)y);
+}
+
+//! function bitwise_and(x, y)
+//! The bits that two whole numbers both have.
+KILN_FN kiln_real kiln_bitwise_and(kiln_real x, kiln_real y)
+{
+    return (kiln_real)((kiln_whole_t)x & (kiln_whole_t)y);
+}
+
+//! function bitwise_or(x, y)
+//! The bits that one or both of two whole numbers have.
+KILN_FN kiln_real kiln_bitwise_or(kiln_real x, kiln_real y)
+{
+    return (kiln_real)((kiln_whole_t)x | (kiln_whole_t)y);
+}
+
+//! function bitwise_xor(x, y)
+//! The bits that just one of two whole numbers has.
+KILN_FN kiln_real kiln_bitwise_xor(kiln_real x, kiln_real y)
+{
+    return (kiln_real)((kiln_whole_t)x ^ (kiln_whole_t)y);
+}
+
+//! function bitwise_not(x)
+//! The bits that a whole number does not have; of a bool the other.
+KILN_FN kiln_real kiln_bitwise_not(kiln_real x)
+{
+#if defined(KILN_DTYPE_BOOL)
+    return x == 0;
+#else
+    return (kiln_real) ~(kiln_whole_t)x;
+#endif
+}
+
+//! function bitwise_left_shift(x, y)
+//! x * 2^y of whole numbers, as it is stored; 0 where y is negative, or not below the bits of the dtype.
+KILN_FN kiln_real kiln_bitwise_left_shift(kiln_real x, kiln_real y)
+{
+    const int bits = 8 * KILN_BYTES;
+    return y < 0 || y >= bits ? 0 : (kiln_real)(kiln_whole_t)((unsigned long long)(kiln_whole_t)x << (int)y);
+}
+
+//! function bitwise_right_shift(x, y)
+//! x / 2^y of whole numbers, rounded down. Where y is negative or too large, it is 0, or -1 where x is negative.
+KILN_FN kiln_real kiln_bitwise_right_shift(kiln_real x, kiln_real y)
+{
+#if defined(KILN_DTYPE_U8)
+    const int most = 8;
+#else
+    const int most = 8 * KILN_BYTES - 1;
+#endif
+    return (kiln_real)((kiln_whole_t)x >> (y < 0 || y > most ? most : (int)y));
 }
 
 //! function exp(x)
@@ -419,10 +491,19 @@ KILN_FN kiln_real kiln_hypot(kiln_real x, kiln_real y)
 }
 
 //! function pow(x, y)
-//! x to the power of y.
+//! x to the power of y. Of whole numbers the product wraps around, and 1 / x^-y has no fraction.
 KILN_FN kiln_real kiln_pow(kiln_real x, kiln_real y)
 {
+#if defined(KILN_WHOLE)
+    kiln_real power = 1;
+    if (y < 0)
+        return x == 1 ? 1 : x != -1 ? 0 : y % 2 != 0 ? -1 : 1;
+    for (; y != 0; y /= 2, x = kiln_mul(x, x))
+        power = y % 2 != 0 ? kiln_mul(power, x) : power;
+    return power;
+#else
     return KILN_LIBRARY(pow)(x, y);
+#endif
 }
 
 //! end

@@ -1,13 +1,17 @@
 /* The numbers that templates and ops compute with, the same on the GPU (CUDA C++) and on the cpu (C).
  *
- *   kiln_real      what values are computed in: double for f64, float for f32, f16 and bf16
- *   kiln_store_t   what arrays hold: double, float, or the bits of a 16-bit type
- *   kiln_load      from an array's element to a value, exact
+ *   kiln_real      values are computed in it: double for f64, float for other real dtypes; for whole numbers long long
+ *                  (i64) or int, or float where the op gives real numbers (KILN_REAL_F32)
+ *   kiln_store_t   an element of an array of the dtype; a bool is a byte, 8 and 16 bits of a real dtype are its bits
+ *   kiln_out_t     an element of the result: of the dtype, unless KILN_OUT_... names another type
+ *   kiln_load      from an array's element to a value
  *   kiln_store     from a value to an array's element, rounded once to nearest, ties to even
+ *   kiln_store_out from a value to an element of the result
  *
  * Each primitive rounds once and is never contracted with its neighbours, so GPU and cpu agree bit for bit, signed
- * zeros, subnormals and infinities included; only the bits of a NaN may differ. Templates set one of KILN_DTYPE_F32,
- * KILN_DTYPE_F64, KILN_DTYPE_F16 and KILN_DTYPE_BF16, and KILN_INPUTS. */
+ * zeros, subnormals and infinities included; only the bits of a NaN may differ. Sums, differences and products of whole
+ * numbers wrap around. Templates set one of KILN_DTYPE_F32, F64, F16, BF16, F8E4M3, F8E5M2, I8, I16, I32, I64, U8 and
+ * BOOL, and KILN_INPUTS. */
 #ifndef KILN_REAL_H
 #define KILN_REAL_H
 
@@ -48,33 +52,185 @@
 #define KILN_TAKE(x, y, z) x, y, z
 #endif
 
+/* ---- Types ----------------------------------------------------------------------------------------------------- */
+
+/* The bytes of an element, and PREFIX_TYPE: KILN_OF_DTYPE(kiln_load) is kiln_load_f32 where the dtype is f32. */
 #if defined(KILN_DTYPE_F64)
-#define KILN_BYTES 8
-typedef double kiln_real;
-typedef double kiln_store_t;
-typedef unsigned long long kiln_bits_t;
+#define KILN_BYTES            8
+#define KILN_OF_DTYPE(prefix) prefix##_f64
 #elif defined(KILN_DTYPE_F32)
-#define KILN_BYTES 4
-typedef float kiln_real;
-typedef float kiln_store_t;
-typedef unsigned int kiln_bits_t;
+#define KILN_BYTES            4
+#define KILN_OF_DTYPE(prefix) prefix##_f32
+#elif defined(KILN_DTYPE_F16)
+#define KILN_BYTES            2
+#define KILN_OF_DTYPE(prefix) prefix##_f16
+#elif defined(KILN_DTYPE_BF16)
+#define KILN_BYTES            2
+#define KILN_OF_DTYPE(prefix) prefix##_bf16
+#elif defined(KILN_DTYPE_F8E4M3)
+#define KILN_BYTES            1
+#define KILN_OF_DTYPE(prefix) prefix##_f8e4m3
+#elif defined(KILN_DTYPE_F8E5M2)
+#define KILN_BYTES            1
+#define KILN_OF_DTYPE(prefix) prefix##_f8e5m2
+#elif defined(KILN_DTYPE_I8)
+#define KILN_BYTES            1
+#define KILN_OF_DTYPE(prefix) prefix##_i8
+#elif defined(KILN_DTYPE_I16)
+#define KILN_BYTES            2
+#define KILN_OF_DTYPE(prefix) prefix##_i16
+#elif defined(KILN_DTYPE_I32)
+#define KILN_BYTES            4
+#define KILN_OF_DTYPE(prefix) prefix##_i32
+#elif defined(KILN_DTYPE_I64)
+#define KILN_BYTES            8
+#define KILN_OF_DTYPE(prefix) prefix##_i64
+#elif defined(KILN_DTYPE_U8)
+#define KILN_BYTES            1
+#define KILN_OF_DTYPE(prefix) prefix##_u8
 #else
-#define KILN_BYTES 2
-typedef float kiln_real;
-typedef unsigned short kiln_store_t;
+#define KILN_BYTES            1
+#define KILN_OF_DTYPE(prefix) prefix##_bool
+#endif
+
+#if defined(KILN_OUT_F64)
+#define KILN_OUT_BYTES      8
+#define KILN_OF_OUT(prefix) prefix##_f64
+#elif defined(KILN_OUT_F32)
+#define KILN_OUT_BYTES      4
+#define KILN_OF_OUT(prefix) prefix##_f32
+#elif defined(KILN_OUT_F16)
+#define KILN_OUT_BYTES      2
+#define KILN_OF_OUT(prefix) prefix##_f16
+#elif defined(KILN_OUT_BF16)
+#define KILN_OUT_BYTES      2
+#define KILN_OF_OUT(prefix) prefix##_bf16
+#elif defined(KILN_OUT_F8E4M3)
+#define KILN_OUT_BYTES      1
+#define KILN_OF_OUT(prefix) prefix##_f8e4m3
+#elif defined(KILN_OUT_F8E5M2)
+#define KILN_OUT_BYTES      1
+#define KILN_OF_OUT(prefix) prefix##_f8e5m2
+#elif defined(KILN_OUT_I8)
+#define KILN_OUT_BYTES      1
+#define KILN_OF_OUT(prefix) prefix##_i8
+#elif defined(KILN_OUT_I16)
+#define KILN_OUT_BYTES      2
+#define KILN_OF_OUT(prefix) prefix##_i16
+#elif defined(KILN_OUT_I32)
+#define KILN_OUT_BYTES      4
+#define KILN_OF_OUT(prefix) prefix##_i32
+#elif defined(KILN_OUT_I64)
+#define KILN_OUT_BYTES      8
+#define KILN_OF_OUT(prefix) prefix##_i64
+#elif defined(KILN_OUT_U8)
+#define KILN_OUT_BYTES      1
+#define KILN_OF_OUT(prefix) prefix##_u8
+#elif defined(KILN_OUT_BOOL)
+#define KILN_OUT_BYTES      1
+#define KILN_OF_OUT(prefix) prefix##_bool
+#else
+#define KILN_OUT_IS_DTYPE   1
+#define KILN_OUT_BYTES      KILN_BYTES
+#define KILN_OF_OUT(prefix) KILN_OF_DTYPE(prefix)
+#endif
+
+typedef double kiln_f64;
+typedef float kiln_f32;
+typedef unsigned short kiln_f16, kiln_bf16;
+typedef unsigned char kiln_f8e4m3, kiln_f8e5m2, kiln_u8, kiln_bool;
+typedef signed char kiln_i8;
+typedef short kiln_i16;
+typedef int kiln_i32;
+typedef long long kiln_i64;
+typedef KILN_OF_DTYPE(kiln) kiln_store_t;
+typedef KILN_OF_OUT(kiln) kiln_out_t;
+
+/* KILN_WHOLE_DTYPE: the arrays hold whole numbers, of which a bool is one. KILN_WHOLE: values are whole numbers too. */
+#if defined(KILN_DTYPE_I8) || defined(KILN_DTYPE_I16) || defined(KILN_DTYPE_I32) || defined(KILN_DTYPE_I64) || \
+    defined(KILN_DTYPE_U8) || defined(KILN_DTYPE_BOOL)
+#define KILN_WHOLE_DTYPE 1
+#endif
+#if defined(KILN_WHOLE_DTYPE) && !defined(KILN_REAL_F32)
+#define KILN_WHOLE 1
+#endif
+
+#if defined(KILN_DTYPE_I64) && defined(KILN_WHOLE)
+typedef long long kiln_real;
+typedef unsigned long long kiln_bits_t;
+#elif defined(KILN_WHOLE)
+typedef int kiln_real;
 typedef unsigned int kiln_bits_t;
+#elif defined(KILN_DTYPE_F64)
+typedef double kiln_real;
+typedef unsigned long long kiln_bits_t;
+#else
+typedef float kiln_real;
+typedef unsigned int kiln_bits_t;
+#endif
+
+/* One thing where values are whole numbers, another where they are real; and the type of a whole number. */
+#if defined(KILN_WHOLE)
+#define KILN_WHOLE_OR(whole, real) (whole)
+typedef kiln_real kiln_whole_t;
+#else
+#define KILN_WHOLE_OR(whole, real) (real)
+typedef long long kiln_whole_t;
 #endif
 
 /* ---- Primitives ------------------------------------------------------------------------------------------------
  *
  *   kiln_add, kiln_mul   a + b and a * b, rounded
+ *   kiln_sub, kiln_neg   a - b, rounded, and -a
  *   kiln_fma             a * b + c, rounded once
  *   kiln_min, kiln_max   NaN if either is NaN; -0 is below +0 (minimum and maximum of IEEE 754-2019)
- *   kiln_bits            the IEEE bits of a value
- *   kiln_from_bits       the value with these bits */
+ *   kiln_bits            the IEEE bits of a real value
+ *   kiln_from_bits       the real value with these bits
+ *   kiln_float_bits      the bits of a float, whatever values are computed in
+ *   kiln_float_from      the float with these bits */
+
+#if defined(__CUDACC__)
+
+KILN_FN unsigned int kiln_float_bits(float x)
+{
+    return __float_as_uint(x);
+}
+
+KILN_FN float kiln_float_from(unsigned int bits)
+{
+    return __uint_as_float(bits);
+}
+
+#else
+
+KILN_FN unsigned int kiln_float_bits(float x)
+{
+    unsigned int bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+KILN_FN float kiln_float_from(unsigned int bits)
+{
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
 
 /* clang-format off */
-#if defined(__CUDACC__) && defined(KILN_DTYPE_F64)
+#if defined(KILN_WHOLE) /* the sign bit takes part in unsigned arithmetic, which wraps around */
+
+KILN_FN kiln_real kiln_add(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a + (kiln_bits_t)b); }
+KILN_FN kiln_real kiln_mul(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a * (kiln_bits_t)b); }
+KILN_FN kiln_real kiln_sub(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a - (kiln_bits_t)b); }
+KILN_FN kiln_real kiln_neg(kiln_real a) { return (kiln_real)(0 - (kiln_bits_t)a); }
+KILN_FN kiln_real kiln_fma(kiln_real a, kiln_real b, kiln_real c) { return kiln_add(kiln_mul(a, b), c); }
+KILN_FN kiln_real kiln_min(kiln_real a, kiln_real b) { return b < a ? b : a; }
+KILN_FN kiln_real kiln_max(kiln_real a, kiln_real b) { return b > a ? b : a; }
+
+#elif defined(__CUDACC__) && defined(KILN_DTYPE_F64)
 
 KILN_FN kiln_real kiln_add(kiln_real a, kiln_real b) { return __dadd_rn(a, b); }
 KILN_FN kiln_real kiln_mul(kiln_real a, kiln_real b) { return __dmul_rn(a, b); }
@@ -87,8 +243,8 @@ KILN_FN kiln_real kiln_from_bits(kiln_bits_t bits) { return __longlong_as_double
 KILN_FN kiln_real kiln_add(kiln_real a, kiln_real b) { return __fadd_rn(a, b); }
 KILN_FN kiln_real kiln_mul(kiln_real a, kiln_real b) { return __fmul_rn(a, b); }
 KILN_FN kiln_real kiln_fma(kiln_real a, kiln_real b, kiln_real c) { return __fmaf_rn(a, b, c); }
-KILN_FN kiln_bits_t kiln_bits(kiln_real x) { return __float_as_uint(x); }
-KILN_FN kiln_real kiln_from_bits(kiln_bits_t bits) { return __uint_as_float(bits); }
+KILN_FN kiln_bits_t kiln_bits(kiln_real x) { return kiln_float_bits(x); }
+KILN_FN kiln_real kiln_from_bits(kiln_bits_t bits) { return kiln_float_from(bits); }
 
 /* clang-format on */
 #else /* the cpu: compiled with -ffp-contract=off */
@@ -128,7 +284,22 @@ KILN_FN kiln_real kiln_from_bits(kiln_bits_t bits)
 
 #endif
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(KILN_DTYPE_F64)
+#if !defined(KILN_WHOLE)
+
+KILN_FN kiln_real kiln_neg(kiln_real a)
+{
+    return -a;
+}
+
+KILN_FN kiln_real kiln_sub(kiln_real a, kiln_real b)
+{
+    return kiln_add(a, -b);
+}
+
+#endif
+
+#if defined(KILN_WHOLE)
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(KILN_DTYPE_F64)
 
 KILN_FN kiln_real kiln_min(kiln_real a, kiln_real b)
 {
@@ -164,84 +335,187 @@ KILN_FN kiln_real kiln_max(kiln_real a, kiln_real b)
 
 #endif
 
-/* ---- Array elements -------------------------------------------------------------------------------------------- */
+/* ---- Array elements --------------------------------------------------------------------------------------------
+ *
+ * kiln_load_TYPE gives the number that an element of the type is. kiln_store_TYPE takes a value. A narrow real type
+ * takes it as a float, so that an f64 is rounded twice, as in PyTorch. */
 
-#if defined(KILN_DTYPE_F32) || defined(KILN_DTYPE_F64)
+/* clang-format off */
+KILN_FN double kiln_load_f64(kiln_f64 element) { return element; }
+KILN_FN float kiln_load_f32(kiln_f32 element) { return element; }
+KILN_FN int kiln_load_i8(kiln_i8 element) { return element; }
+KILN_FN int kiln_load_i16(kiln_i16 element) { return element; }
+KILN_FN int kiln_load_i32(kiln_i32 element) { return element; }
+KILN_FN long long kiln_load_i64(kiln_i64 element) { return element; }
+KILN_FN int kiln_load_u8(kiln_u8 element) { return element; }
+KILN_FN int kiln_load_bool(kiln_bool element) { return element != 0; }
 
-KILN_FN kiln_real kiln_load(kiln_store_t element)
+KILN_FN kiln_f64 kiln_store_f64(kiln_real value) { return (double)value; }
+KILN_FN kiln_f32 kiln_store_f32(kiln_real value) { return (float)value; }
+KILN_FN kiln_bool kiln_store_bool(kiln_real value) { return value != 0; }
+/* clang-format on */
+
+/* Without its fraction. A value that int or long long does not hold becomes the nearest of these, NaN of a float
+ * becomes 0 in int, and any other NaN the least: so do the instructions of a GPU. */
+#if defined(KILN_WHOLE) || defined(__CUDACC__)
+
+KILN_FN int kiln_to_int(kiln_real value)
 {
-    return element;
+    return (int)value;
 }
 
-KILN_FN kiln_store_t kiln_store(kiln_real value)
+KILN_FN long long kiln_to_long(kiln_real value)
 {
-    return value;
+    return (long long)value;
 }
 
-#elif defined(KILN_DTYPE_BF16)
+#else
 
-KILN_FN kiln_real kiln_load(kiln_store_t element)
+KILN_FN int kiln_to_int(kiln_real value)
 {
-    return kiln_from_bits((kiln_bits_t)element << 16);
+    const int least = -0x7fffffff - 1, most = 0x7fffffff;
+    const int none = sizeof(kiln_real) == sizeof(double) ? least : 0;
+    kiln_real within = value > (kiln_real)-0x1p+31 ? value : (kiln_real)-0x1p+31;
+    return value != value ? none : within >= (kiln_real)0x1p+31 ? most : (int)within;
 }
 
-KILN_FN kiln_store_t kiln_store(kiln_real value)
+KILN_FN long long kiln_to_long(kiln_real value)
+{
+    const long long least = -0x7fffffffffffffff - 1, most = 0x7fffffffffffffff;
+    return !(value > (kiln_real)-0x1p+63) ? least : value >= (kiln_real)0x1p+63 ? most : (long long)value;
+}
+
+#endif
+
+/* clang-format off */
+KILN_FN kiln_i8 kiln_store_i8(kiln_real value) { return (kiln_i8)kiln_to_int(value); }
+KILN_FN kiln_i16 kiln_store_i16(kiln_real value) { return (kiln_i16)kiln_to_int(value); }
+KILN_FN kiln_i32 kiln_store_i32(kiln_real value) { return kiln_to_int(value); }
+KILN_FN kiln_i64 kiln_store_i64(kiln_real value) { return kiln_to_long(value); }
+KILN_FN kiln_u8 kiln_store_u8(kiln_real value) { return (kiln_u8)kiln_to_long(value); }
+/* clang-format on */
+
+KILN_FN float kiln_load_bf16(kiln_bf16 element)
+{
+    return kiln_float_from((unsigned int)element << 16);
+}
+
+KILN_FN kiln_bf16 kiln_store_bf16(kiln_real value)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    kiln_store_t element;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"(value));
+    kiln_bf16 element;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"((float)value));
     return element;
 #else
-    kiln_bits_t bits = kiln_bits(value);
-    kiln_bits_t rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-    kiln_bits_t quiet = bits | 0x400000u;
-    return (kiln_store_t)((value == value ? rounded : quiet) >> 16);
+    unsigned int bits = kiln_float_bits((float)value);
+    unsigned int rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    unsigned int quiet = bits | 0x400000u;
+    return (kiln_bf16)((value == value ? rounded : quiet) >> 16);
 #endif
 }
 
-#elif defined(__CUDACC__)
+#if defined(__CUDACC__)
 
-KILN_FN kiln_real kiln_load(kiln_store_t element)
+KILN_FN float kiln_load_f16(kiln_f16 element)
 {
-    kiln_real value;
+    float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(element));
     return value;
 }
 
-KILN_FN kiln_store_t kiln_store(kiln_real value)
+KILN_FN kiln_f16 kiln_store_f16(kiln_real value)
 {
-    kiln_store_t element;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(value));
+    kiln_f16 element;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"((float)value));
     return element;
 }
 
 #else /* f16 on the cpu: an exponent is biased by 15 in a half and by 127 in a float */
 
+KILN_FN float kiln_load_f16(kiln_f16 element)
+{
+    unsigned int sign = (element & 0x8000u) << 16;
+    unsigned int bits = (element & 0x7fffu) << 13;
+    unsigned int normal = bits + (112u << 23);
+    unsigned int special = bits + (224u << 23); /* infinity and NaN */
+    unsigned int subnormal = kiln_float_bits(kiln_float_from(bits + (113u << 23)) - kiln_float_from(113u << 23));
+    unsigned int large = bits < (31u << 23) ? normal : special;
+    unsigned int magnitude = bits < (1u << 23) ? subnormal : large;
+    return kiln_float_from(sign | magnitude);
+}
+
+KILN_FN kiln_f16 kiln_store_f16(kiln_real value)
+{
+    unsigned int sign = kiln_float_bits((float)value) >> 16 & 0x8000u;
+    unsigned int bits = kiln_float_bits((float)value) & 0x7fffffffu;
+    unsigned int normal = (bits - (112u << 23) + 0xfffu + (bits >> 13 & 1u)) >> 13;
+    unsigned int subnormal =
+        kiln_float_bits(kiln_float_from(bits) + 0.5f) - kiln_float_bits(0.5f); /* the sum rounds to 2^-24 */
+    unsigned int special = bits > (255u << 23) ? 0x7e00u : 0x7c00u;
+    unsigned int large = bits < (143u << 23) ? normal : special;
+    unsigned int magnitude = bits < (113u << 23) ? subnormal : large;
+    return (kiln_f16)(sign | magnitude);
+}
+
+#endif
+
+/* f8e5m2 is the upper half of f16, rounded from a float at once. */
+KILN_FN float kiln_load_f8e5m2(kiln_f8e5m2 element)
+{
+    return kiln_load_f16((kiln_f16)(element << 8));
+}
+
+KILN_FN kiln_f8e5m2 kiln_store_f8e5m2(kiln_real value)
+{
+    unsigned int sign = kiln_float_bits((float)value) >> 24 & 0x80u;
+    unsigned int bits = kiln_float_bits((float)value) & 0x7fffffffu;
+    unsigned int normal = (bits - (112u << 23) + 0xfffffu + (bits >> 21 & 1u)) >> 21;
+    unsigned int subnormal =
+        kiln_float_bits(kiln_float_from(bits) + 128.0f) - kiln_float_bits(128.0f); /* rounds to 2^-16 */
+    unsigned int special = bits > (255u << 23) ? 0x7fu : 0x7cu;
+    unsigned int large = bits < (143u << 23) ? normal : special;
+    unsigned int magnitude = bits < (113u << 23) ? subnormal : large;
+    return (kiln_f8e5m2)(sign | magnitude);
+}
+
+/* f8e4m3 has exponents biased by 7 and no infinity: numbers that round beyond 448 become NaN, as in PyTorch. */
+KILN_FN float kiln_load_f8e4m3(kiln_f8e4m3 element)
+{
+    unsigned int sign = (element & 0x80u) << 24;
+    unsigned int bits = (element & 0x7fu) << 20;
+    unsigned int normal = bits + (120u << 23);
+    unsigned int subnormal = kiln_float_bits(kiln_float_from(bits + (121u << 23)) - kiln_float_from(121u << 23));
+    unsigned int number = bits < (1u << 23) ? subnormal : normal;
+    return kiln_float_from(sign | ((element & 0x7fu) == 0x7fu ? 0x7fc00000u : number));
+}
+
+KILN_FN kiln_f8e4m3 kiln_store_f8e4m3(kiln_real value)
+{
+    unsigned int sign = kiln_float_bits((float)value) >> 24 & 0x80u;
+    unsigned int bits = kiln_float_bits((float)value) & 0x7fffffffu;
+    unsigned int normal = (bits - (120u << 23) + 0x7ffffu + (bits >> 20 & 1u)) >> 20;
+    unsigned int subnormal =
+        kiln_float_bits(kiln_float_from(bits) + 16384.0f) - kiln_float_bits(16384.0f); /* rounds to 2^-9 */
+    unsigned int number = bits < (121u << 23) ? subnormal : normal;
+    return (kiln_f8e4m3)(sign | (bits < 0x43f00000u && number < 0x7fu ? number : 0x7fu));
+}
+
 KILN_FN kiln_real kiln_load(kiln_store_t element)
 {
-    kiln_bits_t sign = (element & 0x8000u) << 16;
-    kiln_bits_t bits = (element & 0x7fffu) << 13;
-    kiln_bits_t normal = bits + (112u << 23);
-    kiln_bits_t special = bits + (224u << 23); /* infinity and NaN */
-    kiln_bits_t subnormal = kiln_bits(kiln_from_bits(bits + (113u << 23)) - kiln_from_bits(113u << 23));
-    kiln_bits_t large = bits < (31u << 23) ? normal : special;
-    kiln_bits_t magnitude = bits < (1u << 23) ? subnormal : large;
-    return kiln_from_bits(sign | magnitude);
+    return (kiln_real)KILN_OF_DTYPE(kiln_load)(element);
 }
 
 KILN_FN kiln_store_t kiln_store(kiln_real value)
 {
-    kiln_bits_t sign = kiln_bits(value) >> 16 & 0x8000u;
-    kiln_bits_t bits = kiln_bits(value) & 0x7fffffffu;
-    kiln_bits_t normal = (bits - (112u << 23) + 0xfffu + (bits >> 13 & 1u)) >> 13;
-    kiln_bits_t subnormal = kiln_bits(kiln_from_bits(bits) + 0.5f) - kiln_bits(0.5f); /* the sum rounds to 2^-24 */
-    kiln_bits_t special = bits > (255u << 23) ? 0x7e00u : 0x7c00u;
-    kiln_bits_t large = bits < (143u << 23) ? normal : special;
-    kiln_bits_t magnitude = bits < (113u << 23) ? subnormal : large;
-    return (kiln_store_t)(sign | magnitude);
+    return KILN_OF_DTYPE(kiln_store)(value);
 }
 
-#if defined(__F16C__)
+KILN_FN kiln_out_t kiln_store_out(kiln_real value)
+{
+    return KILN_OF_OUT(kiln_store)(value);
+}
+
+#if defined(__F16C__) && !defined(__CUDACC__) && defined(KILN_DTYPE_F16) && defined(KILN_OUT_IS_DTYPE)
 #define KILN_LOAD8 1
 
 /* Eight at a time in one instruction, which neither gcc 12 nor clang 14 finds in a loop over the functions above. */
@@ -262,8 +536,6 @@ KILN_FN void kiln_store8(kiln_store_t *elements, const kiln_real *values)
     halves = __builtin_ia32_vcvtps2ph256(floats, 0); /* 0: to nearest, ties to even */
     __builtin_memcpy(elements, &halves, sizeof halves);
 }
-
-#endif
 
 #endif
 

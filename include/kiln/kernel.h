@@ -82,7 +82,8 @@ typedef struct kiln_param {
     uint32_t dims;  /* of an array */
     /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number. */
     const char *shape[KILN_DIMS_MAX];
-    int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 0: it names a type */
+    int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 2: "otype", that of the
+                          result, which the op or out= gives; 0: it names a type */
     int in_place;      /* 1: an output that may be one of the inputs */
 } kiln_param;
 
@@ -406,6 +407,8 @@ typedef struct kiln_op_info {
     const char *functions;  /* that have other bits on the cpu than CUDA's, "exp 4 ulp, erf 4 ulp": how far they may be
                                apart with math=torch; "": GPU and cpu have the same bits */
     int portable;           /* 1: math=portable can build it */
+    int whole_only;         /* 1: it takes whole numbers alone */
+    int truth;              /* 1: it is a comparison, so that its result is bool */
     uint32_t inputs, params;
     const char *origin; /* "": Kiln's; "defined": user-defined */
 } kiln_op_info;

@@ -2,6 +2,7 @@
  * manifests. */
 #include "api/structs.h"
 #include "base/alloc.h"
+#include "lang/real.h"
 #include "service/launch.h"
 #include "service/queue.h"
 #include "spec/signature.h"
@@ -338,6 +339,8 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
                               .elsewhere = op->notes[KILN__NOTE_ELSEWHERE],
                               .functions = op->functions,
                               .portable = kiln__op_is_portable(op),
+                              .whole_only = op->real->integral,
+                              .truth = op->real->truth,
                               .inputs = op->inputs,
                               .params = op->params,
                               .origin = i >= table->row_count ? "defined" : "" };
@@ -373,11 +376,8 @@ static void write_tunes(description *out, const kiln__template *template)
 
 static void write_dtypes(kiln__text *out, const kiln__template *template)
 {
-    for (int i = 0; i + 1 < KILN__DTYPE_SPECS_END; i++) {
-        kiln__dtype dtype = template->dtype_count == 0 ? (kiln__dtype)(i + 1) : template->dtypes[i];
-        if (template->dtype_count == 0 || (uint32_t)i < template->dtype_count)
-            kiln__text_printf(out, "%s%s", i > 0 ? ", " : "", kiln__dtype_name(dtype));
-    }
+    for (uint32_t i = 0; i < template->dtype_count; i++)
+        kiln__text_printf(out, "%s%s", i > 0 ? ", " : "", kiln__dtype_name(template->dtypes[i]));
 }
 
 /* False: out of memory. */
@@ -387,8 +387,8 @@ static bool describe_template(description *out, const kiln__template *template)
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
     write_dtypes(&out->dtypes, template);
-    out->signature =
-        kiln__signature_declared(&template->arguments, template->max_inputs, kiln__template_dtype(template));
+    out->signature = kiln__signature_declared(&template->arguments, template->max_inputs,
+                                              kiln__template_dtype(template), kiln__template_dtype(template));
     bool failed = out->requirements.failed || out->bounds.failed || out->dtypes.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__declared_param *param = &template->params[i];

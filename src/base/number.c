@@ -145,6 +145,16 @@ static void format_number(char out[KILN__NUMBER_SIZE], double value)
     lay_out_digits(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
 }
 
+bool kiln__number_is_whole(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    unsigned exponent = bits >> 52 & 2047;
+    if (exponent < 1023)
+        return bits << 1 == 0;
+    return exponent >= 1023 + 52 ? exponent < 2047 : bits << (12 + exponent - 1023) == 0;
+}
+
 void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
 {
     neutral saved;

@@ -307,6 +307,27 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
 }
 
 /* The first op for which something does not hold, or NULL. */
+static bool is_whole(const kiln__expr_node *node, const kiln__op *op)
+{
+    bool whole = kiln__op_of_integers(op)->whole;
+    for (uint32_t i = 0; i < op->params; i++)
+        whole = whole && kiln__number_is_whole(node->params[i]);
+    return whole;
+}
+
+kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table *table)
+{
+    kiln__expr_kind kind = { .whole = true };
+    for (uint32_t i = 0; i < expr->count; i++) {
+        const kiln__expr_node *node = &expr->nodes[i];
+        const kiln__op *op = node->op >= 0 ? kiln__op_at(table, (uint32_t)node->op) : NULL;
+        kind.whole = kind.whole && (op == NULL || is_whole(node, op));
+        kind.integral = kind.integral || (op != NULL && op->real->integral);
+        kind.truth = op != NULL && op->real->truth;
+    }
+    return kind;
+}
+
 static const kiln__op *find_exception(const kiln__expr *expr, const kiln__op_table *table,
                                       bool (*holds)(const kiln__op *op))
 {

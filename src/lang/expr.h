@@ -40,6 +40,15 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
 /* Calls of primitives in all its ops. */
 uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table);
 
+/* The kind of numbers that an expression takes and gives. */
+typedef struct kiln__expr_kind {
+    bool whole;    /* it gives whole numbers, if the inputs are such */
+    bool integral; /* it has no value for other inputs */
+    bool truth;    /* the value is that of a comparison */
+} kiln__expr_kind;
+
+kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table *table);
+
 /* Whether all its ops have the same bits on every device. */
 bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table);
 

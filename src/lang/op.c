@@ -353,7 +353,8 @@ static kiln_status append_dtypes(const reader *r, kiln__word list, kiln__text *o
     } guards[] = { { "f16", "defined(KILN_DTYPE_F16)" },
                    { "bf16", "defined(KILN_DTYPE_BF16)" },
                    { "f32", "defined(KILN_DTYPE_F32)" },
-                   { "f64", "defined(KILN_DTYPE_F64)" } };
+                   { "f64", "defined(KILN_DTYPE_F64)" },
+                   { "integers", "defined(KILN_WHOLE)" } };
     enum { GUARDS = sizeof(guards) / sizeof(guards[0]) };
     kiln__text_append(out, "(");
     for (const char *link = ""; list.text != NULL; link = " || ") {
@@ -411,7 +412,8 @@ static kiln_status read_case(reader *r, kiln__word line)
     if (status == KILN_OK && guard.failed)
         status = fail_memory(r);
     if (status == KILN_OK)
-        op->cases[op->case_count++] = (kiln__op_case){ kiln__text_take(&guard), real };
+        op->cases[op->case_count++] =
+            (kiln__op_case){ kiln__text_take(&guard), kiln__word_is(dtypes, "integers"), real };
     else
         kiln__free(real);
     kiln__text_fini(&guard);
@@ -783,11 +785,22 @@ static bool calls(kiln__word text, kiln__word function)
     return memmem(text.text, text.length, call, (size_t)length) != NULL;
 }
 
-/* Marks the ops and functions that an op calls, in every dtype. */
-static void op_calls(const kiln__op *op, bool *ops, const kiln__functions *functions, bool *function_marks)
+/* Marks the ops that an op calls, in every dtype. */
+static void op_calls(const kiln__op *op, bool *ops)
 {
     for (uint32_t i = 0; i <= op->case_count; i++)
-        kiln__real_calls(kiln__op_expression(op, i), ops, functions, function_marks);
+        kiln__real_calls(kiln__op_expression(op, i), ops, NULL, NULL);
+}
+
+/* Marks the functions that an op calls where values are whole numbers or real ones. Many have no form for both. */
+static void function_calls(const kiln__op *op, bool whole, const kiln__functions *functions, bool *ops,
+                           bool *function_marks)
+{
+    for (uint32_t i = 0; i <= op->case_count; i++) {
+        const kiln__real *real = kiln__op_expression(op, i);
+        if ((real == kiln__op_of_integers(op)) == whole || (!whole && i == 0))
+            kiln__real_calls(real, ops, functions, function_marks);
+    }
 }
 
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references)
@@ -795,7 +808,7 @@ void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bo
     for (uint32_t i = table->count; i-- > 0;) {
         const kiln__op *op = marked[i] ? kiln__op_at(table, i) : NULL;
         if (op != NULL)
-            op_calls(op, marked, NULL, NULL);
+            op_calls(op, marked);
         if (op != NULL && with_references && op->reference != NULL)
             kiln__real_calls(op->reference, marked, NULL, NULL);
     }
@@ -813,15 +826,15 @@ static void append_functions(const kiln__functions *functions, bool marked[KILN_
         }
 }
 
-void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool marked[KILN__OPS_MAX],
-                      kiln__text *out)
+void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
+                      bool marked[KILN__OPS_MAX], kiln__text *out)
 {
     bool function_marks[KILN__FUNCTIONS_MAX] = { false };
     uint32_t count = table->count;
     kiln__ops_close(table, marked, false);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i])
-            op_calls(kiln__op_at(table, i), marked, functions, function_marks);
+            function_calls(kiln__op_at(table, i), whole, functions, marked, function_marks);
     append_functions(functions, function_marks, out);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i]) {

@@ -36,7 +36,8 @@ typedef enum kiln__op_note {
 
 /* Another expression that stands for the op's in some dtypes, perhaps on some targets alone. */
 typedef struct kiln__op_case {
-    char *guard; /* a condition of the C preprocessor: "defined(KILN_DTYPE_F16)" */
+    char *guard;   /* a condition of the C preprocessor: "defined(KILN_DTYPE_F16)" */
+    bool integers; /* it stands for the op's where values are whole numbers */
     kiln__real *real;
 } kiln__op_case;
 
@@ -109,6 +110,15 @@ static inline const kiln__real *kiln__op_expression(const kiln__op *op, uint32_t
     return i == 0 ? op->real : op->cases[i - 1].real;
 }
 
+/* Its expression where values are whole numbers. */
+static inline const kiln__real *kiln__op_of_integers(const kiln__op *op)
+{
+    for (uint32_t i = 0; i < op->case_count; i++)
+        if (op->cases[i].integers)
+            return op->cases[i].real;
+    return op->real;
+}
+
 /* Whether its results have the same bits on every device. */
 static inline bool kiln__op_is_exact(const kiln__op *op)
 {
@@ -140,8 +150,9 @@ kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_re
 /* Marks all that the marked ops call, `with_references` also what their references call. */
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references);
 
-/* Appends the C text of the marked ops, of all ops that they call, and before them of the functions that these call. */
-void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool marked[KILN__OPS_MAX],
-                      kiln__text *out);
+/* Appends the C text of the marked ops, of all ops that they call, and before them of the functions that these call,
+ * where values are whole numbers or real ones. */
+void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
+                      bool marked[KILN__OPS_MAX], kiln__text *out);
 
 #endif

@@ -12,54 +12,63 @@
 
 /* ---- The functions that expressions can call */
 
-/* X(name, number of arguments, cost, ulps, portable, value of the arguments v). The C function is kiln_NAME, of real.h
- * or functions.h. The cost is a compiler's work for a call. `ulps` bounds the distance of CUDA's function, which
- * math=torch calls, from the cpu's: the errors of both together, as the CUDA C++ Programming Guide and glibc's manual
- * state them. 0: both have the same bits. Portable: math=portable has a form with the same bits everywhere. */
-#define FUNCTIONS(X)                                                 \
-    X(min, 2, 1, 0, true, lesser(v[0], v[1]))                        \
-    X(max, 2, 1, 0, true, greater(v[0], v[1]))                       \
-    X(fmin, 2, 3, 0, true, present(v[0], v[1], lesser(v[0], v[1])))  \
-    X(fmax, 2, 3, 0, true, present(v[0], v[1], greater(v[0], v[1]))) \
-    X(clamp, 3, 2, 0, true, lesser(greater(v[0], v[1]), v[2]))       \
-    X(div, 2, 16, 0, true, v[0] / v[1])                              \
-    X(fma, 3, 1, 0, true, fma(v[0], v[1], v[2]))                     \
-    X(fmod, 2, 60, 0, true, fmod(v[0], v[1]))                        \
-    X(abs, 1, 1, 0, true, fabs(v[0]))                                \
-    X(copysign, 2, 1, 0, true, copysign(v[0], v[1]))                 \
-    X(sqrt, 1, 16, 0, true, sqrt(v[0]))                              \
-    X(floor, 1, 1, 0, true, floor(v[0]))                             \
-    X(ceil, 1, 1, 0, true, ceil(v[0]))                               \
-    X(trunc, 1, 1, 0, true, trunc(v[0]))                             \
-    X(rint, 1, 1, 0, true, rint(v[0]))                               \
-    X(stored, 1, 2, 0, true, v[0])                                   \
-    X(exp, 1, 18, 4, true, exp(v[0]))                                \
-    X(exp_add, 2, 19, 4, true, v[0] + exp(v[1]))                     \
-    X(log, 1, 36, 4, true, log(v[0]))                                \
-    X(tanh, 1, 60, 6, true, tanh(v[0]))                              \
-    X(exp2, 1, 20, 4, false, exp2(v[0]))                             \
-    X(expm1, 1, 30, 3, false, expm1(v[0]))                           \
-    X(log1p, 1, 40, 3, false, log1p(v[0]))                           \
-    X(log2, 1, 30, 3, false, log2(v[0]))                             \
-    X(log10, 1, 40, 5, false, log10(v[0]))                           \
-    X(rsqrt, 1, 8, 4, false, 1 / sqrt(v[0]))                         \
-    X(sin, 1, 60, 4, false, sin(v[0]))                               \
-    X(cos, 1, 60, 4, false, cos(v[0]))                               \
-    X(tan, 1, 60, 6, false, tan(v[0]))                               \
-    X(asin, 1, 40, 4, false, asin(v[0]))                             \
-    X(acos, 1, 40, 4, false, acos(v[0]))                             \
-    X(atan, 1, 40, 4, false, atan(v[0]))                             \
-    X(sinh, 1, 50, 6, false, sinh(v[0]))                             \
-    X(cosh, 1, 40, 5, false, cosh(v[0]))                             \
-    X(asinh, 1, 60, 6, false, asinh(v[0]))                           \
-    X(acosh, 1, 60, 7, false, acosh(v[0]))                           \
-    X(atanh, 1, 60, 6, false, atanh(v[0]))                           \
-    X(erf, 1, 50, 4, false, erf(v[0]))                               \
-    X(erfc, 1, 60, 10, false, erfc(v[0]))                            \
-    X(lgamma, 1, 90, 12, false, lgamma(v[0]))                        \
-    X(atan2, 2, 60, 5, false, atan2(v[0], v[1]))                     \
-    X(hypot, 2, 40, 5, false, hypot(v[0], v[1]))                     \
-    X(pow, 2, 90, 10, false, pow(v[0], v[1]))
+/* X(name, number of arguments, cost, ulps, of whole numbers, portable, value of the arguments v). The C function is
+ * kiln_NAME, of real.h or functions.h. The cost is a compiler's work for a call. `ulps` bounds the distance of CUDA's
+ * function, which math=torch calls, from the cpu's: the errors of both together, as the CUDA C++ Programming Guide and
+ * glibc's manual state them. 0: both have the same bits. Of whole numbers: whether it gives whole numbers then
+ * (CLOSED), takes no other (WHOLE), or calculates real numbers (REAL). Portable: math=portable has a form with the
+ * same bits everywhere. */
+#define FUNCTIONS(X)                                                           \
+    X(min, 2, 1, 0, CLOSED, true, lesser(v[0], v[1]))                          \
+    X(max, 2, 1, 0, CLOSED, true, greater(v[0], v[1]))                         \
+    X(fmin, 2, 3, 0, CLOSED, true, present(v[0], v[1], lesser(v[0], v[1])))    \
+    X(fmax, 2, 3, 0, CLOSED, true, present(v[0], v[1], greater(v[0], v[1])))   \
+    X(clamp, 3, 2, 0, CLOSED, true, lesser(greater(v[0], v[1]), v[2]))         \
+    X(div, 2, 16, 0, REAL, true, v[0] / v[1])                                  \
+    X(fma, 3, 1, 0, CLOSED, true, fma(v[0], v[1], v[2]))                       \
+    X(fmod, 2, 60, 0, CLOSED, true, fmod(v[0], v[1]))                          \
+    X(abs, 1, 1, 0, CLOSED, true, fabs(v[0]))                                  \
+    X(copysign, 2, 1, 0, REAL, true, copysign(v[0], v[1]))                     \
+    X(sqrt, 1, 16, 0, REAL, true, sqrt(v[0]))                                  \
+    X(floor, 1, 1, 0, CLOSED, true, floor(v[0]))                               \
+    X(ceil, 1, 1, 0, CLOSED, true, ceil(v[0]))                                 \
+    X(trunc, 1, 1, 0, CLOSED, true, trunc(v[0]))                               \
+    X(rint, 1, 1, 0, CLOSED, true, rint(v[0]))                                 \
+    X(stored, 1, 2, 0, CLOSED, true, v[0])                                     \
+    X(exp, 1, 18, 4, REAL, true, exp(v[0]))                                    \
+    X(exp_add, 2, 19, 4, REAL, true, v[0] + exp(v[1]))                         \
+    X(log, 1, 36, 4, REAL, true, log(v[0]))                                    \
+    X(tanh, 1, 60, 6, REAL, true, tanh(v[0]))                                  \
+    X(exp2, 1, 20, 4, REAL, false, exp2(v[0]))                                 \
+    X(expm1, 1, 30, 3, REAL, false, expm1(v[0]))                               \
+    X(log1p, 1, 40, 3, REAL, false, log1p(v[0]))                               \
+    X(log2, 1, 30, 3, REAL, false, log2(v[0]))                                 \
+    X(log10, 1, 40, 5, REAL, false, log10(v[0]))                               \
+    X(rsqrt, 1, 8, 4, REAL, false, 1 / sqrt(v[0]))                             \
+    X(sin, 1, 60, 4, REAL, false, sin(v[0]))                                   \
+    X(cos, 1, 60, 4, REAL, false, cos(v[0]))                                   \
+    X(tan, 1, 60, 6, REAL, false, tan(v[0]))                                   \
+    X(asin, 1, 40, 4, REAL, false, asin(v[0]))                                 \
+    X(acos, 1, 40, 4, REAL, false, acos(v[0]))                                 \
+    X(atan, 1, 40, 4, REAL, false, atan(v[0]))                                 \
+    X(sinh, 1, 50, 6, REAL, false, sinh(v[0]))                                 \
+    X(cosh, 1, 40, 5, REAL, false, cosh(v[0]))                                 \
+    X(asinh, 1, 60, 6, REAL, false, asinh(v[0]))                               \
+    X(acosh, 1, 60, 7, REAL, false, acosh(v[0]))                               \
+    X(atanh, 1, 60, 6, REAL, false, atanh(v[0]))                               \
+    X(erf, 1, 50, 4, REAL, false, erf(v[0]))                                   \
+    X(erfc, 1, 60, 10, REAL, false, erfc(v[0]))                                \
+    X(lgamma, 1, 90, 12, REAL, false, lgamma(v[0]))                            \
+    X(atan2, 2, 60, 5, REAL, false, atan2(v[0], v[1]))                         \
+    X(hypot, 2, 40, 5, REAL, false, hypot(v[0], v[1]))                         \
+    X(pow, 2, 90, 10, CLOSED, false, pow(v[0], v[1]))                          \
+    X(quotient, 2, 20, 0, WHOLE, true, trunc(v[0] / v[1]))                     \
+    X(bitwise_and, 2, 1, 0, WHOLE, true, (double)(whole(v[0]) & whole(v[1])))  \
+    X(bitwise_or, 2, 1, 0, WHOLE, true, (double)(whole(v[0]) | whole(v[1])))   \
+    X(bitwise_xor, 2, 1, 0, WHOLE, true, (double)(whole(v[0]) ^ whole(v[1])))  \
+    X(bitwise_not, 1, 1, 0, WHOLE, true, (double)~whole(v[0]))                 \
+    X(bitwise_left_shift, 2, 3, 0, WHOLE, true, ldexp(v[0], (int)whole(v[1]))) \
+    X(bitwise_right_shift, 2, 3, 0, WHOLE, true, floor(ldexp(v[0], -(int)whole(v[1]))))
 
 /* NaN if either is, -0 below +0, as kiln_min and kiln_max. */
 static double lesser(double a, double b)
@@ -76,27 +85,37 @@ static double greater(double a, double b)
     return a != a || a > b ? a : b;
 }
 
+/* Of a value that a whole number has given. */
+static int64_t whole(double value)
+{
+    return fabs(value) < 0x1p+63 ? (int64_t)value : 0;
+}
+
 /* The number where one of two is NaN, else `both`. */
 static double present(double a, double b, double both)
 {
     return a != a ? b : b != b ? a : both;
 }
 
-#define EVALUATE(name, arity, cost, ulps, portable, value) \
-    static double value_##name(const double *v)            \
-    {                                                      \
-        return value;                                      \
+#define EVALUATE(name, arity, cost, ulps, domain, portable, value) \
+    static double value_##name(const double *v)                    \
+    {                                                              \
+        return value;                                              \
     }
 FUNCTIONS(EVALUATE)
 #undef EVALUATE
 
+typedef enum domain { REAL, CLOSED, WHOLE } domain;
+
 static const struct {
     const char *name;
     uint16_t arity, cost, ulps;
+    domain domain;
     bool portable;
     double (*value)(const double *arguments);
 } primitives[] = {
-#define ROW(name, arity, cost, ulps, portable, value) { #name, arity, cost, ulps, portable, value_##name },
+#define ROW(name, arity, cost, ulps, domain, portable, value) \
+    { #name, arity, cost, ulps, domain, portable, value_##name },
     FUNCTIONS(ROW)
 #undef ROW
 };
@@ -160,11 +179,11 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 
 bool kiln__real_is_reserved(kiln__word name, bool functions)
 {
-    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp", "where" };
+    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (kiln__word_is(name, words[i]))
             return true;
-    return functions && find_primitive(name) >= 0;
+    return functions && (kiln__word_is(name, "where") || find_primitive(name) >= 0);
 }
 
 static uint32_t cost_of(const binder *b, const kiln__real_node *node)
@@ -199,6 +218,31 @@ static bool is_portable(const binder *b, const kiln__real_node *node)
     return node->kind != KILN__REAL_OP || kiln__op_is_portable(kiln__op_at(b->scope->ops, node->index));
 }
 
+/* Whether a node gives a whole number from such arguments. A number does that is written as one: bind_number. */
+static bool is_whole(const binder *b, const kiln__real_node *node)
+{
+    switch (node->kind) {
+    case KILN__REAL_BINARY:
+        return node->index != KILN__OPERATOR_DIV;
+    case KILN__REAL_FUNCTION:
+        return primitives[node->index].domain != REAL;
+    case KILN__REAL_OP:
+        return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->whole;
+    case KILN__REAL_NUMBER:
+        return kiln__number_is_whole(node->value);
+    default:
+        return true;
+    }
+}
+
+/* Whether a node takes whole numbers alone. */
+static bool is_integral(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return primitives[node->index].domain == WHOLE;
+    return node->kind == KILN__REAL_OP && kiln__op_at(b->scope->ops, node->index)->real->integral;
+}
+
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 {
     if (b->status == KILN_OK && b->out->count == KILN__REAL_NODES_MAX)
@@ -213,6 +257,8 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
         FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op", KILN__REAL_DEPTH_MAX);
     b->out->operations += cost_of(b, &node);
     b->out->portable = b->out->portable && is_portable(b, &node);
+    b->out->whole = b->out->whole && is_whole(b, &node);
+    b->out->integral = b->out->integral || is_integral(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);
     b->out->nodes[b->out->count] = node;
@@ -248,6 +294,8 @@ static uint16_t bind_number(binder *b, const kiln__node *node)
         FAIL(b, text.text, "'%s' is not a number, or too large for one", kiln__word_quote(text).text);
     else if (single)
         number.value = (double)(float)number.value;
+    if (single || memchr(text.text, '.', text.length) != NULL)
+        b->out->whole = false; /* 1.0 is real, as in C */
     return add_node(b, text.text, number);
 }
 
@@ -479,6 +527,24 @@ static void read_locals(binder *b, const char **at)
     }
 }
 
+/* Whether the value of a node is that of a comparison. */
+static bool is_truth(const binder *b, uint16_t index)
+{
+    const kiln__real_node *node = &b->out->nodes[index];
+    switch (node->kind) {
+    case KILN__REAL_NOT:
+        return true;
+    case KILN__REAL_BINARY:
+        return node->index < KILN__OPERATOR_ADD;
+    case KILN__REAL_OP:
+        return kiln__op_at(b->scope->ops, node->index)->real->truth;
+    case KILN__REAL_CHOICE:
+        return is_truth(b, node->args[1]) && is_truth(b, node->args[2]);
+    default:
+        return false;
+    }
+}
+
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report)
 {
     kiln__syntax tree = { 0 };
@@ -489,13 +555,14 @@ kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, co
     b.out = kiln__alloc(sizeof(*b.out) + KILN__REAL_NODES_MAX * sizeof(b.out->nodes[0]));
     if (b.out == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    *b.out = (kiln__real){ .portable = true };
+    *b.out = (kiln__real){ .portable = true, .whole = true };
     read_tree(&b, at, &tree);
     read_locals(&b, at);
     uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;
     kiln__syntax_free(&tree);
     if (root + 1u != b.out->count)
         FAIL(&b, start, "the expression before 'where' is a name alone: write its value");
+    b.out->truth = b.status == KILN_OK && is_truth(&b, root);
     if (b.status == KILN_OK) /* ops live as long as the service, so give back the unused room */
         *out = kiln__realloc(b.out, sizeof(*b.out) + b.out->count * sizeof(b.out->nodes[0]));
     if (*out == NULL && b.status == KILN_OK)
@@ -543,7 +610,7 @@ static const char *const patterns[] = {
     [KILN__OPERATOR_EQ] = "$ == $",          [KILN__OPERATOR_NE] = "$ != $",
     [KILN__OPERATOR_LE] = "$ <= $",          [KILN__OPERATOR_GE] = "$ >= $",
     [KILN__OPERATOR_LT] = "$ < $",           [KILN__OPERATOR_GT] = "$ > $",
-    [KILN__OPERATOR_ADD] = "kiln_add($, $)", [KILN__OPERATOR_SUB] = "kiln_add($, -($))",
+    [KILN__OPERATOR_ADD] = "kiln_add($, $)", [KILN__OPERATOR_SUB] = "kiln_sub($, $)",
     [KILN__OPERATOR_MUL] = "kiln_mul($, $)", [KILN__OPERATOR_DIV] = "kiln_div($, $)",
 };
 
@@ -619,7 +686,7 @@ static void emit_value(const writer *w, uint16_t index)
         emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
         break;
     case KILN__REAL_NEGATE:
-        emit_pattern(w, "(-($))", node);
+        emit_pattern(w, "kiln_neg($)", node);
         break;
     case KILN__REAL_CHOICE:
         emit_pattern(w, "(# ? $ : $)", node);

@@ -45,6 +45,9 @@ struct kiln__real {
     uint32_t local_count;
     uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
     bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
+    bool whole;    /* it gives whole numbers, if the inputs and the parameters are such */
+    bool integral; /* it has no value for other inputs */
+    bool truth;    /* the value is that of a comparison */
     kiln__real_node nodes[];
 };
 

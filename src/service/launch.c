@@ -40,7 +40,7 @@ static void put_real(bool is_single, uint64_t number, uint64_t *out)
 /* A formula's number in a type that is not uint64_t or int64_t, at the beginning of `out`. */
 static kiln_status convert_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
 {
-    bool is_signed = arg->type == KILN__DTYPE_INT8 || arg->type == KILN__DTYPE_INT16 || arg->type == KILN__DTYPE_INT32;
+    bool is_signed = arg->type == KILN__DTYPE_I8 || arg->type == KILN__DTYPE_I16 || arg->type == KILN__DTYPE_I32;
     if (arg->type == KILN__DTYPE_F32 || arg->type == KILN__DTYPE_F64)
         put_real(arg->type == KILN__DTYPE_F32, value, out);
     else if (arg->bytes < 8 && value >> (8 * arg->bytes - is_signed) != 0)
@@ -96,7 +96,7 @@ static inline kiln_status pass_formula(passing *p, uint32_t i)
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
     p->where[i] = &p->values[i];
     p->values[i] = value;
-    if (status != KILN_OK || arg->type == KILN__DTYPE_UINT64 || arg->type == KILN__DTYPE_INT64)
+    if (status != KILN_OK || arg->type == KILN__DTYPE_U64 || arg->type == KILN__DTYPE_I64)
         return status;
     return convert_number(p, arg, value, &p->values[i]);
 }

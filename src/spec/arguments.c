@@ -66,6 +66,7 @@ typedef struct planner {
     const kiln__arguments *arguments;
     kiln__formula_lookup lookup;
     const void *data;
+    kiln__dtype dtype, result;
     kiln__plan *plan; /* without its text */
     kiln__text text;
     kiln_status status; /* once it is not KILN_OK, nothing more is added */
@@ -112,14 +113,14 @@ static uint32_t add_formula(planner *p, const char *formula)
 }
 
 /* Input number `input` of the op, where the argument stands for all of them. */
-static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input, kiln__dtype dtype)
+static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input)
 {
     kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
     kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, input));
     out->role = arg->role;
     out->in_place = arg->in_place;
-    out->follows_dtype = arg->type == KILN__DTYPE_UNSET;
-    out->type = out->follows_dtype ? dtype : arg->type;
+    out->declared = arg->type;
+    out->type = arg->type == KILN__DTYPE_UNSET ? p->dtype : arg->type == KILN__DTYPE_RESULT ? p->result : arg->type;
     out->bytes = kiln__dtype_bytes(out->type);
     out->dims = arg->dims;
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
@@ -170,14 +171,14 @@ static void pair_arrays(kiln__plan *plan)
         }
 }
 
-static void fill_plan(planner *p, kiln__dtype dtype, uint32_t op_inputs)
+static void fill_plan(planner *p, uint32_t op_inputs)
 {
     const kiln__arguments *arguments = p->arguments;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++)
         for (uint32_t k = 0; k < (arguments->args[i].each ? op_inputs : 1); k++)
-            add_arg(p, &arguments->args[i], k, dtype);
+            add_arg(p, &arguments->args[i], k);
     pair_arrays(p->plan);
     for (uint32_t i = 0; i < 3; i++) {
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
@@ -190,14 +191,17 @@ static void fill_plan(planner *p, kiln__dtype dtype, uint32_t op_inputs)
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, uint32_t op_inputs, kiln_report *report)
+                            const void *data, kiln__dtype dtype, kiln__dtype result, uint32_t op_inputs,
+                            kiln_report *report)
 {
-    planner p = { .arguments = arguments, .lookup = lookup, .data = data, .report = report };
+    planner p = {
+        .arguments = arguments, .lookup = lookup, .data = data, .dtype = dtype, .result = result, .report = report
+    };
     p.plan = kiln__calloc(1, sizeof(*p.plan));
     *out = NULL;
     if (p.plan != NULL) {
         set_block(&p);
-        fill_plan(&p, dtype, op_inputs);
+        fill_plan(&p, op_inputs);
         p.plan->total = sizeof(*p.plan) + p.text.length;
     }
     if (p.plan != NULL && p.status == KILN_OK && !p.text.failed)

@@ -19,7 +19,7 @@ typedef enum kiln__arg_role {
 typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
-    kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's */
+    kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's, KILN__DTYPE_RESULT: that of its result */
     bool each;        /* stands for all inputs of the op, "x...": x, y and z */
     bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     uint32_t dims;
@@ -60,8 +60,8 @@ bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
 typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
     kiln__arg_role role;
-    kiln__dtype type;   /* never KILN__DTYPE_UNSET */
-    bool follows_dtype; /* the type is the spec's */
+    kiln__dtype type;     /* never KILN__DTYPE_UNSET */
+    kiln__dtype declared; /* KILN__DTYPE_UNSET or KILN__DTYPE_RESULT: the type follows the spec */
     bool in_place;
     uint32_t bytes; /* of an element or a number */
     uint32_t dims;
@@ -98,10 +98,11 @@ typedef struct kiln__plan {
 } kiln__plan;
 
 /* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters,
- * not the sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors:
- * KILN_ESPEC (a block of no or too many threads), KILN_ENOMEM. */
+ * not the sizes; `dtype` and `result` are the types that stand for "dtype" and "otype". The caller frees *out with
+ * kiln__free. Errors: KILN_ESPEC (a block of no or too many threads), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, uint32_t op_inputs, kiln_report *report);
+                            const void *data, kiln__dtype dtype, kiln__dtype result, uint32_t op_inputs,
+                            kiln_report *report);
 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);

@@ -141,14 +141,16 @@ static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const 
 
 bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want)
 {
-    estimator e = { .ops = &spec->catalog->ops, .stored = spec->dtype };
-    double unit = kiln__dtype_unit(want, spec->dtype), apart = difference(got, want);
-    e.computed = spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
-    if (apart <= unit) /* of an op that is not exact, and cheaper than an estimate */
+    kiln__dtype stored = kiln__spec_result(spec);
+    estimator e = { .ops = &spec->catalog->ops, .stored = spec->dtype, .computed = kiln__spec_computed(spec) };
+    double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
+    if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;
     estimate result = estimate_expr(&e, spec->op, inputs);
     if (result.error == 0)
         return false;
-    bool stores = kiln__dtype_unit(1, e.stored) > kiln__dtype_unit(1, e.computed);
-    return apart <= result.error + (stores ? unit : 0) || fabs(want) + result.error > kiln__dtype_largest(spec->dtype);
+    if (stored == KILN__DTYPE_BOOL)
+        return apart <= result.error;
+    bool stores = kiln__dtype_unit(1, stored) > kiln__dtype_unit(1, e.computed);
+    return apart <= result.error + (stores ? unit : 0) || fabs(want) + result.error > kiln__dtype_largest(stored);
 }

@@ -4,16 +4,29 @@
 #include <math.h>
 #include <strings.h>
 
+typedef enum dtype_kind { REAL, SIGNED, UNSIGNED, TRUTH, RESULT } dtype_kind;
+
 static const struct {
-    const char *name, *other, *macro;
+    const char *name, *others, *macro; /* the others with blanks between */
     unsigned bytes;
+    dtype_kind kind;
     int fraction, least, most;
-} dtypes[KILN__DTYPE_END] = { [KILN__DTYPE_UNSET] = { "dtype", "", "", 0, 0, 0, 0 },
-#define ROW(id, name, other, bytes, fraction, least, most) \
-    [KILN__DTYPE_##id] = { name, other, #id, bytes, fraction, least, most },
+} dtypes[KILN__DTYPE_END] = { [KILN__DTYPE_UNSET] = { "dtype", "", "", 0, RESULT, 0, 0, 0 },
+#define ROW(id, name, others, bytes, kind, fraction, least, most) \
+    [KILN__DTYPE_##id] = { name, others, #id, bytes, kind, fraction, least, most },
                               KILN__DTYPES(ROW)
 #undef ROW
 };
+
+bool kiln__dtype_is_real(kiln__dtype dtype)
+{
+    return dtypes[dtype].kind == REAL;
+}
+
+bool kiln__dtype_is_signed(kiln__dtype dtype)
+{
+    return dtypes[dtype].kind == SIGNED;
+}
 
 kiln__dtype kiln__dtype_parse(const char *name, size_t length)
 {
@@ -34,11 +47,20 @@ kiln__dtype kiln__dtype_guess(kiln__word name)
         const char *name;
         kiln__dtype dtype;
     } others[] = {
-        { "fp32", KILN__DTYPE_F32 },    { "float32", KILN__DTYPE_F32 }, { "float", KILN__DTYPE_F32 },
-        { "single", KILN__DTYPE_F32 },  { "fp64", KILN__DTYPE_F64 },    { "float64", KILN__DTYPE_F64 },
-        { "double", KILN__DTYPE_F64 },  { "fp16", KILN__DTYPE_F16 },    { "float16", KILN__DTYPE_F16 },
-        { "half", KILN__DTYPE_F16 },    { "__half", KILN__DTYPE_F16 },  { "bfloat16", KILN__DTYPE_BF16 },
-        { "bfloat", KILN__DTYPE_BF16 }, { "bfp16", KILN__DTYPE_BF16 },  { "__nv_bfloat16", KILN__DTYPE_BF16 },
+        { "fp32", KILN__DTYPE_F32 },           { "float32", KILN__DTYPE_F32 },
+        { "float", KILN__DTYPE_F32 },          { "single", KILN__DTYPE_F32 },
+        { "fp64", KILN__DTYPE_F64 },           { "float64", KILN__DTYPE_F64 },
+        { "double", KILN__DTYPE_F64 },         { "fp16", KILN__DTYPE_F16 },
+        { "float16", KILN__DTYPE_F16 },        { "half", KILN__DTYPE_F16 },
+        { "__half", KILN__DTYPE_F16 },         { "bfloat16", KILN__DTYPE_BF16 },
+        { "bfloat", KILN__DTYPE_BF16 },        { "bfp16", KILN__DTYPE_BF16 },
+        { "__nv_bfloat16", KILN__DTYPE_BF16 }, { "float8_e4m3fn", KILN__DTYPE_F8E4M3 },
+        { "float8_e5m2", KILN__DTYPE_F8E5M2 }, { "int8", KILN__DTYPE_I8 },
+        { "int16", KILN__DTYPE_I16 },          { "short", KILN__DTYPE_I16 },
+        { "int32", KILN__DTYPE_I32 },          { "int", KILN__DTYPE_I32 },
+        { "int64", KILN__DTYPE_I64 },          { "long", KILN__DTYPE_I64 },
+        { "uint8", KILN__DTYPE_U8 },           { "byte", KILN__DTYPE_U8 },
+        { "boolean", KILN__DTYPE_BOOL },
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (is_like(name, others[i].name))
@@ -49,10 +71,19 @@ kiln__dtype kiln__dtype_guess(kiln__word name)
     return KILN__DTYPE_UNSET;
 }
 
+static bool is_among(kiln__word name, const char *list)
+{
+    kiln__word rest = kiln__word_of(list);
+    while (rest.length > 0)
+        if (kiln__word_same(name, kiln__word_next(&rest)))
+            return true;
+    return false;
+}
+
 bool kiln__dtype_find(kiln__word name, kiln__dtype *out)
 {
     for (int i = KILN__DTYPE_UNSET; i < KILN__DTYPE_END; i++)
-        if (name.length > 0 && (kiln__word_is(name, dtypes[i].name) || kiln__word_is(name, dtypes[i].other))) {
+        if (name.length > 0 && (kiln__word_is(name, dtypes[i].name) || is_among(name, dtypes[i].others))) {
             *out = (kiln__dtype)i;
             return true;
         }
@@ -85,40 +116,52 @@ unsigned kiln__dtype_bytes(kiln__dtype dtype)
     return dtypes[dtype].bytes;
 }
 
-static double small_value(uint16_t bits, kiln__dtype dtype)
+/* A value of a format of 8 or 16 bits. Its largest exponent but one is that of infinity and NaN, but in f8e4m3, which
+ * has numbers there, no infinity, and NaN where all bits are set. */
+static double small_value(unsigned bits, kiln__dtype dtype)
 {
-    int fraction = dtypes[dtype].fraction, exponent = bits >> fraction & (dtype == KILN__DTYPE_F16 ? 31 : 255);
-    double digits = bits & ((1 << fraction) - 1), magnitude;
-    if (exponent > dtypes[dtype].most - dtypes[dtype].least + 1)
-        magnitude = digits != 0 ? NAN : INFINITY;
+    int fraction = dtypes[dtype].fraction, width = 8 * (int)dtypes[dtype].bytes;
+    int exponent = (int)(bits & ((1u << (width - 1)) - 1)) >> fraction;
+    double digits = bits & ((1u << fraction) - 1), magnitude;
+    bool whole_range = dtype == KILN__DTYPE_F8E4M3;
+    if (whole_range ? exponent == 15 && digits == 7 : exponent > dtypes[dtype].most - dtypes[dtype].least + 1)
+        magnitude = whole_range || digits != 0 ? NAN : INFINITY;
     else if (exponent == 0)
         magnitude = ldexp(digits, dtypes[dtype].least - fraction);
     else
         magnitude = ldexp(digits + (1 << fraction), exponent - 1 + dtypes[dtype].least - fraction);
-    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    return bits >> (width - 1) != 0 ? -magnitude : magnitude;
 }
 
 double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype)
 {
     float single;
     double value;
-    uint16_t bits;
-    switch (dtype) {
-    case KILN__DTYPE_F64:
-        memcpy(&value, (const char *)array + i * sizeof(value), sizeof(value));
-        return value;
-    case KILN__DTYPE_F32:
-        memcpy(&single, (const char *)array + i * sizeof(single), sizeof(single));
-        return (double)single;
+    uint64_t bits = 0;
+    unsigned bytes = dtypes[dtype].bytes;
+    memcpy(&bits, (const char *)array + i * bytes, bytes);
+    switch (dtypes[dtype].kind) {
+    case SIGNED:
+        return (double)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+    case UNSIGNED:
+        return (double)bits;
+    case TRUTH:
+        return bits != 0;
     default:
-        memcpy(&bits, (const char *)array + i * sizeof(bits), sizeof(bits));
-        return small_value(bits, dtype);
+        break;
     }
+    memcpy(&value, &bits, sizeof(value));
+    memcpy(&single, &bits, sizeof(single));
+    return dtype == KILN__DTYPE_F64   ? value
+           : dtype == KILN__DTYPE_F32 ? (double)single
+                                      : small_value((unsigned)bits, dtype);
 }
 
 double kiln__dtype_unit(double value, kiln__dtype dtype)
 {
     int exponent = dtypes[dtype].least;
+    if (dtypes[dtype].kind != REAL)
+        return 1;
     if (value != 0 && isfinite(value) && ilogb(value) > exponent)
         exponent = ilogb(value) < dtypes[dtype].most ? ilogb(value) : dtypes[dtype].most;
     return ldexp(1, exponent - dtypes[dtype].fraction);
@@ -126,17 +169,22 @@ double kiln__dtype_unit(double value, kiln__dtype dtype)
 
 double kiln__dtype_largest(kiln__dtype dtype)
 {
-    return ldexp(2 - ldexp(1, -dtypes[dtype].fraction), dtypes[dtype].most);
+    if (dtypes[dtype].kind != REAL)
+        return INFINITY;
+    double digits = 2 - ldexp(dtype == KILN__DTYPE_F8E4M3 ? 2 : 1, -dtypes[dtype].fraction);
+    return ldexp(digits, dtypes[dtype].most);
 }
 
 double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
 {
+    double unit = kiln__dtype_unit(want, dtype);
+    double most = kiln__dtype_largest(dtype);
+    if (dtype == KILN__DTYPE_F8E4M3 && isnan(got) && fabs(want) > most)
+        got = copysign(INFINITY, want); /* that has none */
     if (isnan(got) || isnan(want))
         return isnan(got) && isnan(want) ? 0 : INFINITY;
     if (got == want)
         return 0;
-    double unit = kiln__dtype_unit(want, dtype);
-    double most = kiln__dtype_largest(dtype);
     if (isinf(got) && fabs(want) > most && (got > 0) == (want > 0))
         return fabs(want) >= most + unit / 2 ? 0 : (most + unit / 2 - fabs(want)) / unit;
     return fabs(got - want) / unit;

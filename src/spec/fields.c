@@ -11,6 +11,7 @@ enum {
     FIELD_OP,
     FIELD_TEMPLATE,
     FIELD_DTYPE,
+    FIELD_OUT,
     FIELD_MATH,
     FIELD_TARGET,
     FIELD_N,
@@ -18,7 +19,7 @@ enum {
 };
 
 static const char *const field_names[] = {
-    [FIELD_OP] = "op",     [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",
+    [FIELD_OP] = "op",     [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype", [FIELD_OUT] = "out",
     [FIELD_MATH] = "math", [FIELD_TARGET] = "target",     [FIELD_N] = "n"
 };
 
@@ -117,13 +118,21 @@ static const char *template_name_at(const void *data, size_t i)
 
 static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype, kiln_report *report)
 {
-    char list[32] = "";
+    char list[128] = "";
     if (dtype == KILN__DTYPE_UNSET || kiln__template_takes(template, dtype))
         return KILN_OK;
     for (uint32_t i = 0, length = 0; i < template->dtype_count; i++)
         length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s%s", i == 0 ? "" : ", ",
                                      kiln__dtype_name(template->dtypes[i]));
     return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
+}
+
+static kiln_status check_result(const kiln__template *template, kiln__dtype result, kiln_report *report)
+{
+    if (result == KILN__DTYPE_UNSET || kiln__template_has_result(template))
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "template %s takes no out=%s: its result has the dtype", template->name,
+                kiln__dtype_name(result));
 }
 
 static const char *const math_names[KILN__MATH_END] = { "", "torch", "portable" };
@@ -166,6 +175,8 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     memset(moved.param_set, 0, sizeof(moved.param_set));
     status = check_dtype(template, spec->dtype, report);
     if (status == KILN_OK)
+        status = check_result(template, spec->result, report);
+    if (status == KILN_OK)
         status = check_math(template, spec->math, report);
     if (status == KILN_OK && spec->op_set)
         status = kiln__template_check_inputs(template, spec->op->inputs, report);
@@ -176,21 +187,39 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     return status;
 }
 
+/* KILN__DTYPE_UNSET for an empty value. */
+static kiln_status parse_dtype(kiln__dtype *out, kiln__word value, kiln_report *report)
+{
+    *out = kiln__dtype_parse(value.text, value.length);
+    if (*out != KILN__DTYPE_UNSET || value.length == 0)
+        return KILN_OK;
+    kiln__quote quote = kiln__word_quote(value);
+    kiln__dtype meant = kiln__dtype_guess(value);
+    if (meant != KILN__DTYPE_UNSET)
+        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text, kiln__dtype_name(meant));
+    return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
+                kiln__word_choices(kiln__dtype_name_at, NULL).text);
+}
+
 static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    kiln__dtype dtype = kiln__dtype_parse(value.text, value.length);
-    if (dtype == KILN__DTYPE_UNSET && value.length > 0) {
-        kiln__quote quote = kiln__word_quote(value);
-        kiln__dtype meant = kiln__dtype_guess(value);
-        if (meant != KILN__DTYPE_UNSET)
-            return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text,
-                        kiln__dtype_name(meant));
-        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
-                    kiln__word_choices(kiln__dtype_name_at, NULL).text);
-    }
-    kiln_status status = check_dtype(spec->template, dtype, report);
+    kiln__dtype dtype;
+    kiln_status status = parse_dtype(&dtype, value, report);
+    if (status == KILN_OK)
+        status = check_dtype(spec->template, dtype, report);
     if (status == KILN_OK)
         spec->dtype = dtype;
+    return status;
+}
+
+static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    kiln__dtype result;
+    kiln_status status = parse_dtype(&result, value, report);
+    if (status == KILN_OK)
+        status = check_result(spec->template, result, report);
+    if (status == KILN_OK)
+        spec->result = result;
     return status;
 }
 
@@ -211,7 +240,8 @@ static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *r
 bool kiln__spec_is_exact(const kiln__fields *spec)
 {
     kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
-    return math == KILN__MATH_PORTABLE || kiln__expr_is_exact(spec->op, &spec->catalog->ops);
+    bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__dtype_is_real(kiln__spec_computed(spec));
+    return math == KILN__MATH_PORTABLE || whole || kiln__expr_is_exact(spec->op, &spec->catalog->ops);
 }
 
 /* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
@@ -265,12 +295,10 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(kiln__fields *, kiln__word,
-                                          kiln_report *) = { [FIELD_TEMPLATE] = set_template,
-                                                             [FIELD_DTYPE] = set_dtype,
-                                                             [FIELD_MATH] = set_math,
-                                                             [FIELD_TARGET] = set_target,
-                                                             [FIELD_N] = set_n };
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
+        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype,   [FIELD_OUT] = set_result,
+        [FIELD_MATH] = set_math,         [FIELD_TARGET] = set_target, [FIELD_N] = set_n
+    };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -365,6 +393,8 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->op_set = false;
         } else if (id == FIELD_DTYPE) {
             spec->dtype = KILN__DTYPE_UNSET;
+        } else if (id == FIELD_OUT) {
+            spec->result = KILN__DTYPE_UNSET;
         } else if (id == FIELD_MATH) {
             spec->math = KILN__MATH_UNSET;
         } else if (id >= FIELD_PARAM) {
@@ -400,6 +430,8 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->template_set;
     case FIELD_DTYPE:
         return spec->dtype != KILN__DTYPE_UNSET;
+    case FIELD_OUT:
+        return spec->result != KILN__DTYPE_UNSET;
     case FIELD_MATH:
         return spec->math != KILN__MATH_UNSET;
     case FIELD_TARGET:
@@ -426,6 +458,9 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         break;
     case FIELD_DTYPE:
         kiln__text_append(out, kiln__dtype_name(spec->dtype));
+        break;
+    case FIELD_OUT:
+        kiln__text_append(out, kiln__dtype_name(spec->result));
         break;
     case FIELD_MATH:
         kiln__text_append(out, math_names[spec->math]);
@@ -460,6 +495,8 @@ static void append_fields(const kiln__fields *spec, size_t start, kiln__text *ou
     if (spec->template != spec->catalog->usual)
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
+    if (kiln__spec_casts(spec))
+        append_field(spec, FIELD_OUT, start, out);
     if (spec->math != kiln__math_default(spec->template))
         append_field(spec, FIELD_MATH, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)

@@ -19,15 +19,16 @@ typedef struct kiln__fields {
     const kiln__template *template; /* the named one, else the ops' own: elementwise */
     const kiln__expr *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
-    kiln__dtype dtype; /* KILN__DTYPE_UNSET if open */
-    kiln__math math;   /* KILN__MATH_UNSET if open */
+    kiln__dtype dtype;  /* of the inputs; KILN__DTYPE_UNSET if open */
+    kiln__dtype result; /* of the output, "out=", where the template declares otype; KILN__DTYPE_UNSET if open */
+    kiln__math math;    /* KILN__MATH_UNSET if open */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 6 };
+enum { KILN__FIELDS_FIXED = 7 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -55,7 +56,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Names: op, template, dtype, math, the template's parameters, target, n.
+ * on. On failure the fields are unchanged. Names: op, template, dtype, out, math, the template's parameters, target, n.
  * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
                            kiln_report *report);
@@ -76,8 +77,9 @@ kiln__math kiln__math_default(const kiln__template *template);
 /* Whether the results on every device have the same bits. */
 bool kiln__spec_is_exact(const kiln__fields *spec);
 
-/* Appends the canonical text: fields in the order op, template and math (each only if not the default), dtype before
- * math, parameters in the template's order, target; fields not set are left out. With `with_hints` n= too, last. */
+/* Appends the canonical text: fields in the order op, template, dtype, out and math (template, out and math only if
+ * not the default), parameters in the template's order, target; fields not set are left out. With `with_hints` n= too,
+ * last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
 /* The same without hints, as if the target were not set. */
@@ -110,6 +112,22 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
 
 /* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */
 kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64_t *out, kiln_report *report);
+
+/* ---- Types of values and results (spec/result.c) */
+
+/* The type that values are calculated in: f64, f32, or i64 and i32 where an op gives whole numbers of whole numbers.
+ * The dtype is set. */
+kiln__dtype kiln__spec_computed(const kiln__fields *spec);
+
+/* The type of the result: the one that is set, else by PyTorch's rules bool for a comparison, f32 for real numbers of
+ * whole ones, and the dtype for others. KILN__DTYPE_UNSET as long as the dtype or the op is open. */
+kiln__dtype kiln__spec_result(const kiln__fields *spec);
+
+/* Whether the result has another type than these rules give it. */
+bool kiln__spec_casts(const kiln__fields *spec);
+
+/* KILN_ESPEC where the op has no value for numbers of the dtype. */
+kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report);
 
 /* ---- Results on two devices (spec/bound.c) */
 

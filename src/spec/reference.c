@@ -21,6 +21,7 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
     const double *params = spec->op->nodes[spec->op->count - 1].params;
+    kiln__dtype result = kiln__spec_result(spec);
     kiln__fpenv host;
     memset(out, 0, sizeof(*out));
     kiln__fpenv_enter(&host);
@@ -29,8 +30,8 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
         for (uint32_t j = 0; j < op->inputs; j++)
             inputs[j] = kiln__dtype_value(in[j], i, spec->dtype);
         double want = kiln__real_value(reference, &spec->catalog->ops, inputs, params);
-        double got = kiln__dtype_value(results, i, spec->dtype);
-        double far = kiln__dtype_distance(got, want, spec->dtype);
+        double got = kiln__dtype_value(results, i, result);
+        double far = kiln__dtype_distance(got, want, result);
         if (far > out->worst)
             *out = (kiln__worst_error){ far, got, want, i };
     }

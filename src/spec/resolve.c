@@ -7,10 +7,10 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
-/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs, operations, shared_limit and tile */
+/* ---- Names in formulas: the template's parameters, those below, and tile */
 
 /* A parameter's index, or one of these. */
-enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_OPERATIONS, NAME_SHARED, NAME_END };
+enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_OUT_BYTES, NAME_SM, NAME_INPUTS, NAME_OPERATIONS, NAME_SHARED, NAME_END };
 
 typedef struct scope {
     const kiln__fields *spec;
@@ -21,7 +21,7 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "sm", "inputs", "operations", "shared_limit" };
+    static const char *const names[] = { "bytes", "out_bytes", "sm", "inputs", "operations", "shared_limit" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -39,6 +39,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     *value = index >= 0              ? index
              : is_tile               ? (int64_t)s->tile
              : id == NAME_BYTES      ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
+             : id == NAME_OUT_BYTES  ? (int64_t)kiln__dtype_bytes(kiln__spec_result(s->spec))
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
              : id == NAME_OPERATIONS ? (int64_t)kiln__expr_operations(s->spec->op, &s->spec->catalog->ops)
@@ -53,6 +54,8 @@ static bool has_value(const kiln__fields *spec, int id)
     switch (id) {
     case NAME_BYTES:
         return spec->dtype != KILN__DTYPE_UNSET;
+    case NAME_OUT_BYTES:
+        return kiln__spec_result(spec) != KILN__DTYPE_UNSET;
     case NAME_SM:
     case NAME_SHARED:
         return spec->target_set;
@@ -83,9 +86,13 @@ static void append_param(const kiln__declared_param *param, int64_t value, kiln_
 
 static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
 {
+    if (id == NAME_OUT_BYTES && kiln__spec_result(spec) == spec->dtype)
+        return;
     kiln__text_append(out, out->length > 0 ? " " : "");
     if (id == NAME_BYTES)
         kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
+    else if (id == NAME_OUT_BYTES)
+        kiln__text_printf(out, "out=%s", kiln__dtype_name(kiln__spec_result(spec)));
     else if (id == NAME_SM || id == NAME_SHARED)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
@@ -294,7 +301,11 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;
+    if (out->result == KILN__DTYPE_UNSET && kiln__template_has_result(out->template))
+        out->result = kiln__spec_result(out);
     kiln_status status = out->math == KILN__MATH_PORTABLE ? check_portable(out, report) : KILN_OK;
+    if (status == KILN_OK)
+        status = kiln__spec_check_numbers(out, report);
     if (status == KILN_OK && out->op_set)
         status = kiln__template_check_inputs(out->template, out->op->inputs, report);
     for (uint32_t i = 0; i < out->template->param_count && status == KILN_OK; i++)
@@ -358,7 +369,7 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
     scope s = { .spec = spec };
     *out = NULL;
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK
-               ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype, spec->op->inputs, report)
-               : status;
+    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype,
+                                               kiln__spec_result(spec), spec->op->inputs, report)
+                             : status;
 }

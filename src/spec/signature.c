@@ -46,7 +46,14 @@ static kiln_param *add_param(kiln_signature *out, const char *name, kiln__arg_ro
     return param;
 }
 
-kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype)
+/* Whether a type follows the spec, as kiln_param has it. */
+static int follows(kiln__dtype declared)
+{
+    return declared == KILN__DTYPE_UNSET ? 1 : declared == KILN__DTYPE_RESULT ? 2 : 0;
+}
+
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype,
+                                         kiln__dtype result)
 {
     kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, op_inputs));
     if (out == NULL)
@@ -55,10 +62,10 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
         add_size(out, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
-        kiln__dtype type = arg->type != KILN__DTYPE_UNSET ? arg->type : dtype;
+        kiln__dtype type = follows(arg->type) == 1 ? dtype : follows(arg->type) == 2 ? result : arg->type;
         for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
             kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);
-            param->follows_dtype = arg->type == KILN__DTYPE_UNSET;
+            param->follows_dtype = follows(arg->type);
             param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
                 param->shape[d] = arg->formulas[d];
@@ -79,7 +86,7 @@ kiln_signature *kiln__signature_planned(const kiln__plan *plan)
     for (uint32_t i = 0; i < plan->arg_count; i++) {
         const kiln__plan_arg *arg = &plan->args[i];
         kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
-        param->follows_dtype = arg->follows_dtype;
+        param->follows_dtype = follows(arg->declared);
         param->in_place = arg->in_place;
         for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims); d++)
             param->shape[d] = kiln__plan_text(plan, arg->formulas[d]);

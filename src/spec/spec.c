@@ -83,7 +83,9 @@ const kiln_signature *kiln__spec_signature(const kiln_spec *spec)
     if (known != NULL)
         return known;
     kiln__dtype dtype = fields->dtype != KILN__DTYPE_UNSET ? fields->dtype : kiln__template_dtype(fields->template);
-    kiln_signature *made = kiln__signature_declared(&fields->template->arguments, fields->op->inputs, dtype);
+    kiln__dtype result = kiln__spec_result(fields);
+    kiln_signature *made = kiln__signature_declared(&fields->template->arguments, fields->op->inputs, dtype,
+                                                    result != KILN__DTYPE_UNSET ? result : dtype);
     if (made == NULL || atomic_compare_exchange_strong(place, &known, made))
         return made;
     kiln__free(made);

@@ -99,9 +99,10 @@ static char *copy_formula(reader *r, kiln__word word)
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
 static bool is_reserved(kiln__word name)
 {
-    static const char *const reserved[] = { "op", "template", "dtype",        "target", "n",         "bytes",
-                                            "sm", "inputs",   "min",          "max",    "gcd",       "unit",
-                                            "fn", "infinity", "shared_limit", "math",   "operations" };
+    static const char *const reserved[] = { "op",        "template", "dtype",        "target", "n",          "bytes",
+                                            "sm",        "inputs",   "min",          "max",    "gcd",        "unit",
+                                            "fn",        "infinity", "shared_limit", "math",   "operations", "out",
+                                            "out_bytes", "real",     "whole" };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -184,9 +185,9 @@ static kiln_status read_dtype(reader *r, kiln__word rest)
     while (rest.text != NULL) {
         kiln__word name = kiln__word_cut(&rest, ",");
         kiln__dtype dtype = kiln__dtype_parse(name.text, name.length);
-        if (dtype == KILN__DTYPE_UNSET || out->dtype_count == KILN__DTYPE_SPECS_END ||
-            (out->dtype_count > 0 && kiln__template_takes(out, dtype)))
-            return FAIL(r, "'%s' is not a new dtype: f32, f64, f16 or bf16", kiln__word_quote(name).text);
+        if (dtype == KILN__DTYPE_UNSET || out->dtype_count == KILN__DTYPE_SPECS_END || kiln__template_takes(out, dtype))
+            return FAIL(r, "'%s' is not a new dtype: %s", kiln__word_quote(name).text,
+                        kiln__word_choices(kiln__dtype_name_at, NULL).text);
         out->dtypes[out->dtype_count++] = dtype;
     }
     return KILN_OK;
@@ -255,7 +256,7 @@ static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word sha
 /* "TYPE = FORMULA", or "TYPE" for a number given at launch, whose `value` has no text. */
 static kiln_status read_number(reader *r, kiln__declared_arg *arg, kiln__word value)
 {
-    if (arg->type == KILN__DTYPE_F16 || arg->type == KILN__DTYPE_BF16)
+    if ((kiln__dtype_is_real(arg->type) && kiln__dtype_bytes(arg->type) < 4) || arg->type == KILN__DTYPE_RESULT)
         return FAIL(r, "arg %s: a number is no %s: write float", arg->name, kiln__dtype_name(arg->type));
     arg->role = value.text != NULL ? KILN__ARG_FORMULA : KILN__ARG_SCALAR;
     if (value.text != NULL)
@@ -640,8 +641,8 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     const check *c = s->check;
     kiln__word word = { name, length };
     *value = 0;
-    return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
-           kiln__word_is(word, "operations") || kiln__word_is(word, "shared_limit") ||
+    return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "sm") ||
+           kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") || kiln__word_is(word, "shared_limit") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
@@ -716,6 +717,7 @@ static kiln_status check_op(const reader *r)
 
 static kiln_status check_complete(reader *r, bool trusted)
 {
+    static const kiln__dtype usual[] = { KILN__DTYPE_F32, KILN__DTYPE_F64, KILN__DTYPE_F16, KILN__DTYPE_BF16 };
     kiln__template *out = r->out;
     char **block = &out->arguments.block[0];
     kiln_status status = check_missing(r);
@@ -729,6 +731,9 @@ static kiln_status check_complete(reader *r, bool trusted)
             return fail(r, r->block_line, "param block must be a number of threads, 1 or more");
         *block = copy(r, kiln__word_of("block"));
     }
+    if (out->dtype_count == 0)
+        for (; out->dtype_count < sizeof(usual) / sizeof(usual[0]); out->dtype_count++)
+            out->dtypes[out->dtype_count] = usual[out->dtype_count];
     if (status == KILN_OK && out->doc == NULL)
         out->doc = copy(r, kiln__word_of(""));
     if (status == KILN_OK && r->out_of_memory)
@@ -784,12 +789,20 @@ bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype)
     for (uint32_t i = 0; i < template->dtype_count; i++)
         if (template->dtypes[i] == dtype)
             return true;
-    return template->dtype_count == 0;
+    return false;
 }
 
 kiln__dtype kiln__template_dtype(const kiln__template *template)
 {
-    return template->dtype_count > 0 ? template->dtypes[0] : KILN__DTYPE_F32;
+    return template->dtypes[0];
+}
+
+bool kiln__template_has_result(const kiln__template *template)
+{
+    for (uint32_t i = 0; i < template->arguments.arg_count; i++)
+        if (template->arguments.args[i].type == KILN__DTYPE_RESULT)
+            return true;
+    return false;
 }
 
 kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report)

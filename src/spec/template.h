@@ -49,7 +49,7 @@ typedef struct kiln__template {
     char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
     char *reference;                     /* the op expression that computes the same, or NULL */
     kiln_tolerance tolerance;            /* of results that are compared; all zero: not declared */
-    kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
+    kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none */
     uint32_t dtype_count;
     uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */
     kiln__declared_param params[KILN__PARAMS_MAX];
@@ -91,6 +91,9 @@ int kiln__template_param(const kiln__template *template, const char *name, size_
 /* Whether it takes arrays of a dtype, and its dtype where a spec leaves that open. */
 bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
 kiln__dtype kiln__template_dtype(const kiln__template *template);
+
+/* Whether an array of it has the type of the result, "otype", which a spec can name with out=. */
+bool kiln__template_has_result(const kiln__template *template);
 
 /* Whether it takes an op. */
 static inline bool kiln__template_takes_op(const kiln__template *template)

@@ -30,6 +30,10 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
+    if (kiln__spec_result(spec) != spec->dtype)
+        append_define(out, "OUT", kiln__dtype_macro(kiln__spec_result(spec)), 1);
+    if (!kiln__dtype_is_real(spec->dtype) && kiln__dtype_is_real(kiln__spec_computed(spec)))
+        append_define(out, "REAL", kiln__dtype_macro(KILN__DTYPE_F32), 1);
     if (spec->math == KILN__MATH_PORTABLE)
         append_define(out, "MATH", "PORTABLE", 1);
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
@@ -56,7 +60,8 @@ static void append_value(kiln__text *out, const kiln__fields *spec)
                                               "kiln_real x, kiln_real y, kiln_real z" };
     bool ops[KILN__OPS_MAX] = { false };
     mark_ops(spec->op, ops);
-    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, ops, out);
+    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(kiln__spec_computed(spec)),
+                     ops, out);
     kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
     kiln__expr_emit(spec->op, &spec->catalog->ops, out);
     kiln__text_append(out, "; }\n\n");

@@ -90,7 +90,7 @@ static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
 /* Of elements with other bits. */
 static bool agrees(kiln__dtype dtype, const char *got, const char *want, uint64_t i, const kiln_tolerance *tolerance)
 {
-    return dtype != KILN__DTYPE_UNSET && kiln__tolerance_agrees(tolerance, kiln__dtype_value(got, i, dtype),
+    return kiln__dtype_is_real(dtype) && kiln__tolerance_agrees(tolerance, kiln__dtype_value(got, i, dtype),
                                                                 kiln__dtype_value(want, i, dtype), dtype);
 }
 
@@ -120,8 +120,8 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
         return false;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
         inputs[j] = kiln__dtype_value(b->ins[j], i, b->spec->dtype);
-    return kiln__bound_agrees(b->spec, inputs, kiln__dtype_value(got, i, b->spec->dtype),
-                              kiln__dtype_value(want, i, b->spec->dtype));
+    kiln__dtype result = kiln__spec_result(b->spec);
+    return kiln__bound_agrees(b->spec, inputs, kiln__dtype_value(got, i, result), kiln__dtype_value(want, i, result));
 }
 
 /* Compares n elements from number `start` of the array on. `within` may be NULL. */
@@ -129,7 +129,7 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
                              uint64_t start, uint64_t n, const kiln_tolerance *tolerance, const bounds *within)
 {
     uint32_t size = array->size;
-    kiln__dtype dtype = kiln__array_dtype(array);
+    kiln__dtype dtype = array->type;
     kiln__fpenv host;
     out->compared += n;
     if (memcmp(got, want, n * size) == 0)
@@ -183,8 +183,8 @@ static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kil
     if (status != KILN_OK)
         out->found = NULL;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
-        kiln__dtype dtype = kiln__array_dtype(&load->arrays[i]);
-        if (load->arrays[i].written && dtype != KILN__DTYPE_UNSET && out->kernels[dtype] == NULL)
+        kiln__dtype dtype = load->arrays[i].type;
+        if (load->arrays[i].written && dtype < KILN__DTYPE_SPECS_END && out->kernels[dtype] == NULL)
             status = kiln__get_named(&out->kernels[dtype], service, device, report,
                                      "template=compare dtype=%s target=%s", kiln__dtype_name(dtype), spec->target.name);
     }
@@ -217,7 +217,8 @@ kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *arr
                           uint64_t n, kiln__verdict *out, kiln_report *report)
 {
     kiln_device *device = comparer->device;
-    const kiln_tolerance *tolerance = &comparer->tolerance;
+    static const kiln_tolerance exact = KILN_INIT(kiln_tolerance);
+    const kiln_tolerance *tolerance = kiln__array_is_real(array) ? &comparer->tolerance : &exact;
     const uint64_t bytes = n * array->size;
     const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)),
                               KILN_ARRAY(got, bytes),
@@ -225,9 +226,9 @@ kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *arr
                               KILN_VALUE(tolerance->ulp),
                               KILN_VALUE(tolerance->relative),
                               KILN_VALUE(tolerance->absolute) };
-    comparing work = { comparer->kernels[kiln__array_dtype(array)], n, args, sizeof(args) / sizeof(args[0]), report };
+    comparing work = { comparer->kernels[array->type], n, args, sizeof(args) / sizeof(args[0]), report };
     difference found = none;
-    if (work.kernel == NULL) /* it takes some bit patterns of whole numbers for NaN */
+    if (work.kernel == NULL) /* of a type that no spec has */
         return compare_chunks(out, device, array, got, want, true, n, tolerance, report);
     kiln_status status = copy(device, comparer->found, &none, sizeof(none), KILN__COPY_TO_DEVICE, report);
     if (status == KILN_OK)
@@ -708,7 +709,7 @@ static kiln_status take_source_arrays(kiln__load *out, const kiln_work *work, ki
     for (size_t i = 0; i < work->arg_count; i++) {
         const kiln_arg *given = &work->args[i];
         kiln__array array = {
-            .type = KILN__DTYPE_UINT8, .size = 1, .read = true, .written = true, .elements = given->bytes
+            .type = KILN__DTYPE_U8, .size = 1, .read = true, .written = true, .elements = given->bytes
         };
         if (given->kind != KILN_ARG_ARRAY)
             continue;
@@ -818,7 +819,7 @@ static kiln_tolerance choose_tolerance(const kiln_tolerance *given, const kiln_s
     static const kiln_tolerance exact = KILN_INIT(kiln_tolerance);
     bool applies = false;
     for (uint32_t i = 0; i < load->count; i++)
-        applies |= load->arrays[i].written && kiln__array_dtype(&load->arrays[i]) != KILN__DTYPE_UNSET;
+        applies |= load->arrays[i].written && kiln__array_is_real(&load->arrays[i]);
     if (given == NULL && spec != NULL)
         given = &spec->fields.template->tolerance;
     return applies && given != NULL ? *given : exact;
@@ -873,11 +874,11 @@ kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_servi
 
 static void say_value(char *out, size_t size, const kiln__array *array, uint64_t bits)
 {
-    kiln__dtype dtype = kiln__array_dtype(array);
+    kiln__dtype dtype = array->type;
     int digits = 2 * (int)array->size;
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
-    if (dtype == KILN__DTYPE_UNSET)
+    if (!kiln__dtype_is_real(dtype))
         snprintf(out, size, "0x%0*" PRIx64, digits, bits);
     else
         snprintf(out, size, "0x%0*" PRIx64 " (%.17g)", digits, bits, kiln__dtype_value(&bits, 0, dtype));

@@ -22,9 +22,9 @@ enum {
 
 /* ---- Shapes */
 
-kiln__dtype kiln__array_dtype(const kiln__array *array)
+bool kiln__array_is_real(const kiln__array *array)
 {
-    return array->type < KILN__DTYPE_SPECS_END ? array->type : KILN__DTYPE_UNSET;
+    return kiln__dtype_is_real(array->type);
 }
 
 /* Adds an array to the list and to the sums. False: no memory holds it. */
@@ -38,7 +38,7 @@ static bool add_array(kiln__load *out, const kiln__array *array)
     out->bytes += bytes;
     out->elements = array->elements > out->elements ? array->elements : out->elements;
     out->changes = out->changes || (array->read && array->written);
-    out->whole = out->whole || (array->read && kiln__array_dtype(array) == KILN__DTYPE_UNSET);
+    out->whole = out->whole || (array->read && array->indices);
     return true;
 }
 
@@ -51,9 +51,11 @@ static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kil
                               bool may_be_empty, kiln_report *report)
 {
     const kiln__plan_arg *arg = &plan->args[i];
-    kiln__array array = {
-        .type = arg->type, .size = arg->bytes, .read = arg->role != KILN__ARG_OUT, .written = arg->role != KILN__ARG_IN
-    };
+    kiln__array array = { .type = arg->type,
+                          .size = arg->bytes,
+                          .read = arg->role != KILN__ARG_OUT,
+                          .written = arg->role != KILN__ARG_IN,
+                          .indices = arg->declared == arg->type && !kiln__dtype_is_real(arg->type) };
     kiln_status status = KILN_OK;
     kiln__text_copy(array.name, sizeof(array.name), arg->name);
     out->at[out->count] = out->arg_count;
@@ -253,20 +255,29 @@ static void seed_state(uint64_t state[4], uint64_t seed)
     }
 }
 
+/* A whole number as bits: an index is less than `below` and not negative at its size. 0: it is no index. */
+static uint64_t random_whole(kiln__dtype dtype, uint64_t below, uint64_t state[4])
+{
+    uint64_t most = UINT64_C(1) << (8 * kiln__dtype_bytes(dtype) - 1), bits = next_random(state);
+    if (below > 0)
+        return bits % (below < most ? below : most);
+    if (dtype == KILN__DTYPE_BOOL)
+        return bits >> 63;
+    return bits >> 63 != 0 ? bits : (bits & 15) - 8;
+}
+
 /* A random element, as bits. It is put together from parts and not rounded from another type, so that it is the same on
- * every machine. A whole number is less than `below` and not negative at its size. */
-static uint64_t random_bits(kiln__dtype dtype, uint32_t size, uint64_t below, uint64_t state[4])
+ * every machine. */
+static uint64_t random_bits(kiln__dtype dtype, uint64_t below, uint64_t state[4])
 {
     static const struct {
         unsigned bits, mantissa, bias;
-    } layouts[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = { 32, 23, 127 },
-                                   [KILN__DTYPE_F64] = { 64, 52, 1023 },
-                                   [KILN__DTYPE_F16] = { 16, 10, 15 },
-                                   [KILN__DTYPE_BF16] = { 16, 7, 127 } };
-    if (dtype == KILN__DTYPE_UNSET) {
-        uint64_t most = UINT64_C(1) << (8 * size - 1);
-        return next_random(state) % (below == 0 ? 1 : below < most ? below : most);
-    }
+    } layouts[KILN__DTYPE_END] = {
+        [KILN__DTYPE_F32] = { 32, 23, 127 }, [KILN__DTYPE_F64] = { 64, 52, 1023 }, [KILN__DTYPE_F16] = { 16, 10, 15 },
+        [KILN__DTYPE_BF16] = { 16, 7, 127 }, [KILN__DTYPE_F8E4M3] = { 8, 3, 7 },   [KILN__DTYPE_F8E5M2] = { 8, 2, 15 }
+    };
+    if (!kiln__dtype_is_real(dtype))
+        return random_whole(dtype, below, state);
     uint64_t sign = next_random(state) >> 63;
     uint64_t exponent = (uint64_t)((int)layouts[dtype].bias + SMALLEST) + next_random(state) % OCTAVES;
     return sign << (layouts[dtype].bits - 1) | exponent << layouts[dtype].mantissa |
@@ -298,17 +309,18 @@ static kiln_status spread_bytes(kiln_device *device, void *to, const void *from,
     return status == KILN_OK ? device->backend->vtable->sync(device, report) : status;
 }
 
-/* Random values of a dtype, or (KILN__DTYPE_UNSET) whole numbers of `size` bytes. */
-static kiln_status fill_values(kiln_device *device, void *to, kiln__dtype dtype, uint32_t size, uint64_t below,
-                               uint64_t n, uint64_t seed, kiln_report *report)
+/* Random values; indices are less than `below`, and 0 is for what is none. */
+static kiln_status fill_values(kiln_device *device, void *to, kiln__dtype dtype, uint64_t below, uint64_t n,
+                               uint64_t seed, kiln_report *report)
 {
+    uint32_t size = kiln__dtype_bytes(dtype);
     uint64_t state[4], count = n < KILN__FILL_PERIOD ? n : KILN__FILL_PERIOD;
     if (n == 0)
         return KILN_OK;
     char *values = kiln__calloc(count, size);
     seed_state(state, seed);
     for (size_t i = 0; i < count && values != NULL; i++) {
-        uint64_t bits = random_bits(dtype, size, below, state);
+        uint64_t bits = random_bits(dtype, below, state);
         memcpy(values + i * size, &bits, size); /* little endian, as every machine with such a GPU */
     }
     kiln_status status = spread_bytes(device, to, values, count * size, n * size, report);
@@ -319,7 +331,7 @@ static kiln_status fill_values(kiln_device *device, void *to, kiln__dtype dtype,
 kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, uint64_t n, uint64_t seed,
                               kiln_report *report)
 {
-    return fill_values(device, to, dtype, (uint32_t)kiln__dtype_bytes(dtype), 0, n, seed, report);
+    return fill_values(device, to, dtype, 0, n, seed, report);
 }
 
 kiln_status kiln__fill_bytes(kiln_device *device, void *to, unsigned char byte, uint64_t bytes, kiln_report *report)
@@ -449,7 +461,10 @@ kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
         const kiln__array *array = &out->load.arrays[i];
         if (array->read)
-            status = fill_values(device, values_of(out, i), kiln__array_dtype(array), array->size, load->least,
+            status = fill_values(device, values_of(out, i), array->type,
+                                 !array->indices   ? 0
+                                 : load->least > 0 ? load->least
+                                                   : 1,
                                  period_of(array), i + 1, report);
     }
     if (status == KILN_OK)

@@ -16,6 +16,7 @@ typedef struct kiln__array {
     uint32_t size; /* bytes of an element */
     bool read, written;
     uint64_t elements;
+    bool indices; /* it has whole numbers that may be indices: the template names their type, and no spec */
 } kiln__array;
 
 typedef struct kiln__load {
@@ -24,9 +25,9 @@ typedef struct kiln__load {
     uint64_t elements;              /* of the largest array: the size in wisdom */
     uint64_t bytes;                 /* that a launch reads and writes */
     bool changes;                   /* some array is read and written: a launch finds the values of earlier ones */
-    bool whole;                     /* some array that is read has whole numbers, which may be indices */
+    bool whole;                     /* some array that is read has indices */
     bool flat, elementwise;         /* see kiln__arguments_flat and kiln__arguments_elementwise */
-    uint64_t least;                 /* extent of a dimension of an array; arrays of whole numbers have smaller ones */
+    uint64_t least;                 /* extent of a dimension of an array; indices are smaller */
     uint32_t size_count, arg_count; /* arguments: those that no formula gives */
     uint64_t sizes[KILN__SIZES_MAX];
     uint32_t at[KILN__ARGS_MAX];           /* of an array, which of the arguments it is */
@@ -50,8 +51,8 @@ void kiln__load_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX],
 /* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */
 bool kiln__load_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size);
 
-/* KILN__DTYPE_UNSET for whole numbers. */
-kiln__dtype kiln__array_dtype(const kiln__array *array);
+/* Whether its elements are real numbers, which a tolerance applies to. */
+bool kiln__array_is_real(const kiln__array *array);
 
 /* ---- Values */
 
@@ -60,7 +61,8 @@ kiln__dtype kiln__array_dtype(const kiln__array *array);
 enum { KILN__FILL_PERIOD = 1048573, KILN__FILL_POISON = 0xa5 };
 
 /* Fills n elements of device memory: random signs, magnitudes from 1/64 to 8, on both sides of every threshold of the
- * ops, the same on every machine for an equal seed. Returns when done. KILN_ENOMEM, KILN_EDEVICE. */
+ * ops; whole numbers from all of their range, every other one from -8 to 7. They are the same on every machine for an
+ * equal seed. Returns when done. KILN_ENOMEM, KILN_EDEVICE. */
 kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, uint64_t n, uint64_t seed,
                               kiln_report *report);
 

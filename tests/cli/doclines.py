@@ -56,7 +56,7 @@ MESSAGES = {
         "kiln show 'op=relu6 elems=6 vector=4' --source",
     "vector=8 dtype=f32 target=sm_90: vector must not exceed 16 bytes per access (32 from sm_100 on); nearest: vector=4":
         "kiln show 'op=relu6 dtype=f32 elems=8 vector=8 target=sm_90' --source",
-    "unknown dtype 'f31': f32, f64, f16 or bf16": "kiln show 'op=relu6 dtype=f31' --source",
+    "unknown dtype 'f31': f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8 or bool": "kiln show 'op=relu6 dtype=f31' --source",
     "unknown dtype 'float16': did you mean f16?": "kiln show 'op=relu6 dtype=float16' --source",
     "unknown field 'blok': did you mean block?": "kiln show 'op=relu6 blok=64' --source",
     "unknown target 'sm90': did you mean sm_90?": "kiln show 'op=relu6 target=sm90' --source",

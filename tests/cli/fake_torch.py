@@ -7,9 +7,11 @@ import types
 
 import numpy as np
 
-float32, float64, float16, bfloat16, int32 = "float32", "float64", "float16", "bfloat16", "int32"
+float32, float64, float16, bfloat16, int32, bool, complex64 = (
+    "float32", "float64", "float16", "bfloat16", "int32", "bool", "complex64")
 strided = "strided"
-_STORAGE = {float32: np.float32, float64: np.float64, float16: np.float16, bfloat16: np.uint16, int32: np.int32}
+_STORAGE = {float32: np.float32, float64: np.float64, float16: np.float16, bfloat16: np.uint16, int32: np.int32,
+            bool: np.bool_, complex64: np.complex64}
 _grad = [True]
 
 
@@ -62,8 +64,8 @@ class Tensor:
         return self
 
 
-def empty_like(tensor):
-    return tensor._like(np.full(tensor.shape, 0x5A, dtype=tensor.array.dtype))
+def empty_like(tensor, dtype):
+    return Tensor(np.full(tensor.shape, 0x5A, dtype=_STORAGE[dtype]), dtype, tensor.device)
 
 
 def broadcast_tensors(*tensors):

@@ -66,7 +66,7 @@ class Complete(KilnTest):
         self.assertEqual(list(self.complete("templates", "--print", "")), templates)
         self.assertEqual(list(self.complete("show", "template=")), ["template=" + name for name in templates])
         self.assertEqual(list(self.complete("wisdom", "list", "--dtype=")), ["--dtype=" + name for name in dtypes])
-        self.assertEqual(list(self.complete("warm", "op=relu6 dtype=f32,b")), ["op=relu6 dtype=f32,bf16"])
+        self.assertEqual(list(self.complete("warm", "op=relu6 dtype=f32,bf")), ["op=relu6 dtype=f32,bf16"])
         self.assertIn("cpu", self.complete("run", "--device", ""))
         self.assertEqual(list(self.complete("wisdom", "--source", "s")), ["shared"])
         self.assertEqual(list(self.complete("warm", "--target", "sm_80,nat")), ["sm_80,native"])

@@ -191,13 +191,13 @@ class Templates(Own):
         self.assertEqual(mine["args"][1:], [
             {"name": "greatest", "role": "out", "type": "dtype", "shape": ["rows"], "value": None},
             {"name": "x", "role": "in", "type": "dtype", "shape": ["rows", "cols"], "value": None},
-            {"name": "cols", "role": "number", "type": "uint64", "shape": [], "value": "cols"}])
+            {"name": "cols", "role": "number", "type": "u64", "shape": [], "value": "cols"}])
         self.assertEqual([(arg["name"], arg["role"]) for arg in usual["args"]],
                          [("out", "out inplace"), ("x", "in"), ("y", "in"), ("z", "in"), ("n", "number")])
         self.assertEqual((usual["tile"], usual["shared"]), ("block * elems", ""))
         text = self.kiln("templates", "--template", example("length")).stdout.split("\nlength: ")[1]
         for line in (r"dtypes  f16", r"sizes   n", r"tile    block \* elems", r"grid    \(n \+ tile - 1\) / tile", r"block   block",
-                     r"out +out +f32 +\[n\]", r"x +in +f16 +\[n\]", r"n +number +uint64 += n"):
+                     r"out +out +f32 +\[n\]", r"x +in +f16 +\[n\]", r"n +number +u64 += n"):
             self.assertRegex(text, f"(?m)^{line}$")
         self.assertNotIn("shared", text)
         self.assertIn("\nshared  2 * block * bytes\n", self.kiln("templates", "--template", example("minmax")).stdout)
@@ -421,9 +421,9 @@ class Arguments(Own):
                 ((out, x, n, "a float", "b float"), "takes 4 parameters, and the template declares 5 (out, x, n, a, b): take the "
                                                     "arg line of b away, or add parameter 5"),
                 ((out, x, n, "a double"), "argument a is f64 of 8 bytes, and parameter 4 of the kernel toy has 4"),
-                ((out, x, "n uint32 = n", "a float"), "argument n is uint32 of 4 bytes, and parameter 3 of the kernel toy has 8"),
+                ((out, x, "n uint32 = n", "a float"), "argument n is u32 of 4 bytes, and parameter 3 of the kernel toy has 8"),
                 (("a float", x, n, out), "argument a is f32 of 4 bytes, and parameter 1 of the kernel toy has 8"),
-                ((out, x, n, "a out int8[n]"), "argument a is a pointer to int8 of 8 bytes, and parameter 4 of the kernel toy has 4")):
+                ((out, x, n, "a out int8[n]"), "argument a is a pointer to i8 of 8 bytes, and parameter 4 of the kernel toy has 4")):
             self.toy(args, entry, "")
             for command in (("show", path, "target=sm_90", "--ptx"), ("warm", path, "--target", "sm_90")):
                 result = self.kiln(*command, status=1)
@@ -550,7 +550,7 @@ class Arguments(Own):
         for dtype in ("i4", "u8", ">i8", "f8"):
             index = self.save("odd.npy", np.zeros(9, dtype))
             words = ("is big-endian (>i8); save it as <i8",) if dtype == ">i8" else (
-                f"has dtype <{dtype}, and argument index is int64, in a file <i8",)
+                f"has dtype <{dtype}, and argument index is i64, in a file <i8",)
             self.assert_bad((*line, index, "--out", self.output), "odd.npy", *words)
         line = ("--in", bits, "--in", self.path("index.npy"), "--out", self.output)
         self.assert_bad(("run", spec, *line), "x.npy: has dtype <u2, and argument x is f32", "name dtype=bf16 in the spec")
@@ -568,9 +568,9 @@ class Arguments(Own):
             self.assert_same(np.load(self.output), want, name)
 
     def test_whole_numbers_of_every_type(self):
-        kinds = {"int8": ("|i1", "signed char"), "uint8": ("|u1", "unsigned char"), "int16": ("<i2", "short"),
-                 "uint16": ("<u2", "unsigned short"), "int32": ("<i4", "int"), "uint32": ("<u4", "unsigned"),
-                 "int64": ("<i8", "long long"), "uint64": ("<u8", "unsigned long long")}
+        kinds = {"i8": ("|i1", "signed char"), "u8": ("|u1", "unsigned char"), "i16": ("<i2", "short"),
+                 "u16": ("<u2", "unsigned short"), "i32": ("<i4", "int"), "u32": ("<u4", "unsigned"),
+                 "i64": ("<i8", "long long"), "u64": ("<u8", "unsigned long long")}
         for kind, (descr, c) in kinds.items():
             cu = self.write(f"minus_{kind}.cu", f"//! template minus_{kind}\n//! size n\n//! dtype bf16\n"
                             f"//! arg out out {kind}[n]\n//! arg x in {kind}[n]\n//! grid n\n//! block 32\n//! entry k align 1\n")
@@ -626,7 +626,7 @@ class Arguments(Own):
         self.assert_bad((*line, "--arg", "by=two"), "argument by is a number of type f32")
 
     def test_numbers_out_of_range_are_refused(self):
-        kinds = ("int8", "uint32", "int64", "uint64", "f32", "f64")
+        kinds = ("i8", "u32", "i64", "u64", "f32", "f64")
         cu = self.write("take.cu", "//! template take\n//! size n\n//! param block 32..64 = 32\n//! dtype f32\n"
                                    "//! arg out out f64[6]\n//! arg x in f32[n]\n"
                                    + "".join(f"//! arg {kind}_ {kind}\n" for kind in kinds) +
@@ -637,7 +637,7 @@ class Arguments(Own):
                              "    unsigned long long e, void *const *a);\n"
                              "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *a)\n{\n"
                              f"    double *out = *(double *const *)a[0];\n    (void)b, (void)e;\n{reads}}}\n")
-        most = {"int8": -128, "uint32": 2**32 - 1, "int64": -2**63, "uint64": 2**64 - 1, "f32": 2.0**-149, "f64": 5e-324}
+        most = {"i8": -128, "u32": 2**32 - 1, "i64": -2**63, "u64": 2**64 - 1, "f32": 2.0**-149, "f64": 5e-324}
 
         def line(**changed):
             numbers = [f"--arg={kind}_={changed.get(kind, value)}" for kind, value in most.items()]
@@ -645,10 +645,10 @@ class Arguments(Own):
 
         self.kiln(*line())
         self.assertEqual(list(np.load(self.output)), [float(value) for value in most.values()])
-        for kind, value in (("int8", 128), ("uint32", 2**32), ("uint32", -1), ("int64", 2**63), ("int64", -2**63 - 1),
-                            ("uint64", 2**64), ("f32", "1e39"), ("f32", "1e-50"), ("f64", "-1e309"), ("f64", "1e-400")):
+        for kind, value in (("i8", 128), ("u32", 2**32), ("u32", -1), ("i64", 2**63), ("i64", -2**63 - 1),
+                            ("u64", 2**64), ("f32", "1e39"), ("f32", "1e-50"), ("f64", "-1e309"), ("f64", "1e-400")):
             self.assert_bad(line(**{kind: value}), f"--arg {kind}_={value}: does not fit {kind}")
-        self.assert_bad(line(int64="9x"), "argument int64_ is a number of type int64")
+        self.assert_bad(line(i64="9x"), "argument i64_ is a number of type i64")
 
     def on_the_stand_in(self, name, count, shape, poisoned=False):
         """A template that clamps as many elements as `count` says, run on the stand-in driver and verified by its twin, which

@@ -63,6 +63,17 @@ class OnCpu(KilnTest):
             one = wide.dtype.type
             self.assert_same(y.array, narrow(clamp(wide, one(-1), one(0.5)), dtype), dtype)
 
+    def test_result_of_another_dtype(self):
+        values = np.array([1, -2, 300, 0], dtype=np.int32)
+        x, y = torch.Tensor(values, torch.int32), torch.Tensor([1, 2, -300, 1], torch.int32)
+        for op, dtype, want in (("eq", torch.bool, [True, False, False, False]), ("add", torch.int32, [2, 0, 0, 1]),
+                                ("div", torch.float32, [1, -1, -1, 0]), ("add(x,y) out=f64", torch.float64, [2, 0, 0, 1])):
+            got = kiln_torch.elementwise(op)(x, y)
+            self.assertEqual((got.dtype, got.array.tolist()), (dtype, want))
+        out = torch.Tensor(np.zeros(4), torch.bool)
+        self.assertIs(kiln_torch.elementwise("lt")(x, y, out=out), out)
+        self.assertEqual(out.array.tolist(), [False, True, False, True])
+
     def test_shapes(self):
         add, values = kiln_torch.elementwise("add(x,y)"), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
         for x, y in ((values, values), (values.T, values.T), (values[:, ::2], values[:, 1:]), (values, values[0, 0]),
@@ -110,7 +121,9 @@ class OnCpu(KilnTest):
         refused(TypeError, "takes 1 tensors, got 2", relu6, x, x)
         refused(RuntimeError, "got float32 on cpu and float64 on cpu", add, x, torch.Tensor(np.ones(8), torch.float64))
         refused(RuntimeError, "and float32 on cuda:0", add, x, torch.Tensor(np.ones(8), device="cuda:0"))
-        refused(RuntimeError, "got int32", relu6, torch.Tensor([1], torch.int32))
+        refused(RuntimeError, "got complex64", relu6, torch.Tensor([1], torch.complex64))
+        refused(RuntimeError, "of float32 gives float32 on cpu, and out is float64 on cpu", relu6, x,
+                out=torch.Tensor(np.ones(8), torch.float64))
         refused(RuntimeError, "on meta", relu6, torch.Tensor([1], device="meta"))
         refused(RuntimeError, "out has shape (7,)", relu6, x, out=torch.Tensor(np.ones(7)))
         refused(RuntimeError, "out has shape", relu6, x, out=torch.Tensor(np.ones(8), requires_grad=True))

@@ -1,10 +1,12 @@
 """Every op of Kiln against PyTorch's CUDA kernels: bits on all inputs, and speed on the same arrays.
 
-    KILN_LIBRARY=libkiln.so python3 tests/device/torch_bits.py [--parts bits,speed] [--ops relu,gelu] [--quick]
-                                                               [--markdown] [--powers 24,27,30] [--rounds 9]
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_bits.py [--parts bits,whole,casts,speed] [--ops relu,gelu]
+                                                               [--quick] [--markdown] [--powers 24,27,30] [--rounds 9]
 
 Bits: an op of one input is compared on all 65,536 inputs of float16 and bfloat16 and all 2^32 of float32; in float64,
-and with several inputs, on pairs and triples of special values and on 10^9 random ones. Any NaN equals any NaN. Speed:
+and with several inputs, on pairs and triples of special values and on 10^9 random ones. Any NaN equals any NaN. Whole: the
+same for whole numbers, on all pairs of 8-bit values, special values and 10^8 random ones; "-" is an op that torch does not
+have for the type. Casts: from every type to every type. Speed:
 the time of a launch over that of torch's, paired, the median of rounds; "limit" is a copy of as many bytes. Prints a
 line for each op; ends with status 1 if a bit differs.
 """
@@ -77,7 +79,22 @@ TERNARY = {
     "addcdiv(2.5)": lambda x, y, z: torch.addcdiv(x, y, z, value=2.5),
     "clamp": torch.clamp,
 }
-TABLES = ((1, UNARY), (2, BINARY), (2, BACKWARD), (3, TERNARY))
+TRUTH = {name: getattr(torch, name) for name in "isnan isinf isfinite isposinf isneginf signbit logical_not".split()}
+TRUTHS = {name: getattr(torch, name) for name in "eq ne lt le gt ge logical_and logical_or logical_xor".split()}
+CHOICE = {"where": lambda c, x, y: torch.where(c != 0, x, y)}
+TABLES = ((1, UNARY), (1, TRUTH), (2, BINARY), (2, TRUTHS), (2, BACKWARD), (3, TERNARY), (3, CHOICE))
+
+WHOLE = {"i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+BITS = {name: getattr(torch, name) for name in
+        "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()}
+# Left out: parameters that are no whole numbers, which torch cuts off; softsign, whose torch adds 1 in the type and
+# overflows; the square of a bool, an int64 in torch; i64 divided by 0, which a GPU answers in two ways.
+FRACTIONS = {"hardtanh(-2,0.5)", "threshold(0.3,-1.7)", "softsign"}
+WHOLE_TABLES = ((1, {name: UNARY[name] for name in UNARY if name not in FRACTIONS} | TRUTH | {"bitwise_not": torch.bitwise_not}), (2, BINARY | TRUTHS | BITS),
+                (3, {name: TERNARY[name] for name in ("addcmul", "clamp")} | CHOICE))
+CASTS = {name: floating for name, (floating, _) in DTYPES.items()} | {
+    "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2} | WHOLE
+PATTERNS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def spec_of(name, inputs):
@@ -135,25 +152,32 @@ def several_inputs(dtype, count, quick):
 # ---- Bits ------------------------------------------------------------------------------------------------------------
 
 
-def count_differences(got, want, whole):
-    if torch.equal(got.view(whole), want.view(whole)):
+def poisoned(like):
+    """Memory of the shape and dtype of a result, with other values."""
+    pattern = PATTERNS[like.element_size()]
+    return torch.full(like.shape, 0x5A, dtype=pattern, device="cuda").view(like.dtype)
+
+
+def count_differences(got, want):
+    pattern = PATTERNS[want.element_size()]
+    if torch.equal(got.view(pattern), want.view(pattern)):
         return 0, None
-    differs = (got.view(whole) != want.view(whole)) & ~(got.isnan() & want.isnan())
+    differs = got.view(pattern) != want.view(pattern)
+    if want.dtype.is_floating_point:
+        differs &= ~(got.float().isnan() & want.float().isnan())
     count = int(differs.sum())
     return count, int(differs.nonzero()[0]) if count else None
 
 
-def compare_op(name, inputs, reference, dtype, quick):
-    """How many results differ, of how many, and the first that does."""
-    _, whole = DTYPES[dtype]
-    op = elementwise(spec_of(name, inputs))
+def compare_op(op, reference, sets):
+    """How many results differ, of how many, and the first that does. The dtype of the result is compared too."""
     wrong = total = 0
     first = ""
-    for given in unary_inputs(dtype, quick) if inputs == 1 else several_inputs(dtype, inputs, quick):
-        got = torch.full_like(given[0], 123.0)
-        op(*given, out=got)
+    for given in sets:
         want = reference(*given)
-        count, at = count_differences(got, want, whole)
+        got = poisoned(want)
+        op(*given, out=got)
+        count, at = count_differences(got, want)
         if count and not first:
             first = f"{[t[at].item() for t in given]}: {got[at].item()!r}, torch {want[at].item()!r}"
         wrong += count
@@ -171,8 +195,9 @@ def check_bits(chosen, quick, markdown):
                 continue
             cells, notes = [], []
             for dtype in DTYPES:
+                sets = unary_inputs(dtype, quick) if inputs == 1 else several_inputs(dtype, inputs, quick)
                 try:
-                    wrong, total, first = compare_op(name, inputs, reference, dtype, quick)
+                    wrong, total, first = compare_op(elementwise(spec_of(name, inputs)), reference, sets)
                 except RuntimeError as error:
                     wrong, total, first = 1, 0, str(error).splitlines()[0]
                 cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
@@ -180,6 +205,94 @@ def check_bits(chosen, quick, markdown):
                 failed += wrong > 0
             print("| " + " | ".join([f"`{name}`", *cells]) + " |" if markdown else
                   f"{name:28}" + "".join(f"{c:>16}" for c in cells), *notes, sep="\n", flush=True)
+    return failed
+
+
+# ---- Whole numbers and casts -------------------------------------------------------------------------------------------
+
+
+def random_whole(dtype, count, seed):
+    """A third of them random bits, a third small, a third at the ends of the range."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (count,), device="cuda", generator=generator).to(dtype)
+    info = torch.iinfo(dtype)
+    bits = torch.randint(-(1 << 63), (1 << 63) - 1, (count,), device="cuda", generator=generator)
+    pick = torch.randint(0, 3, (count,), device="cuda", generator=generator)
+    ends = torch.where(bits % 2 == 0, info.min + bits % 5, info.max - bits % 5)
+    return torch.where(pick == 0, bits, torch.where(pick == 1, bits % 19 - 9, ends)).to(dtype)
+
+
+def whole_inputs(dtype, count, quick):
+    small = dtype.itemsize == 1
+    every = torch.arange(256 if small else 300, device="cuda").to(dtype) if small else random_whole(dtype, 300, 1)
+    if count < 3:
+        yield tuple(t.reshape(-1).contiguous() for t in torch.meshgrid(*[every] * count, indexing="ij"))
+    for seed in range(1 if quick or small else 4):
+        yield tuple(random_whole(dtype, 1 << (22 if quick or small else 25), 10 * seed + i) for i in range(count))
+
+
+def without_zero(sets):
+    for x, y in sets:
+        yield x, torch.where(y == 0, 1, y)
+
+
+def check_whole(chosen, quick, markdown):
+    failed = 0
+    print("| op | " + " | ".join(WHOLE) + " |\n|---|" + "---:|" * len(WHOLE) if markdown else
+          f"{'differing results':28}" + "".join(f"{d:>16}" for d in WHOLE), flush=True)
+    for inputs, table in WHOLE_TABLES:
+        for name, reference in table.items():
+            if chosen and name.partition("(")[0] not in chosen:
+                continue
+            cells, notes = [], []
+            for short, dtype in WHOLE.items():
+                if (name, short) == ("square", "bool"):
+                    cells.append("-")
+                    continue
+                try:
+                    reference(*next(whole_inputs(dtype, inputs, True)))
+                except (RuntimeError, NotImplementedError):
+                    cells.append("-")
+                    continue
+                try:
+                    sets = whole_inputs(dtype, inputs, quick)
+                    sets = without_zero(sets) if (name, short) == ("floor_divide", "i64") else sets
+                    wrong, total, first = compare_op(elementwise(spec_of(name, inputs)), reference, sets)
+                except RuntimeError as error:
+                    wrong, total, first = 1, 0, str(error).splitlines()[0]
+                cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
+                notes += [f"    {short}: {first}"] if wrong else []
+                failed += wrong > 0
+            print("| " + " | ".join([f"`{name}`", *cells]) + " |" if markdown else
+                  f"{name:28}" + "".join(f"{c:>16}" for c in cells), *notes, sep="\n", flush=True)
+    return failed
+
+
+def cast_inputs(name, quick):
+    dtype = CASTS[name]
+    if name in WHOLE:
+        yield from whole_inputs(dtype, 1, quick)
+    elif dtype.itemsize == 1:
+        yield (torch.arange(256, device="cuda").to(torch.uint8).view(dtype),)
+    else:
+        yield from unary_inputs(name, quick)
+
+
+def check_casts(quick, markdown):
+    failed = 0
+    print("| from, to | " + " | ".join(CASTS) + " |\n|---|" + "---:|" * len(CASTS) if markdown else
+          f"{'differing casts':28}" + "".join(f"{d:>10}" for d in CASTS), flush=True)
+    for source in CASTS:
+        cells, notes = [], []
+        for name, dtype in CASTS.items():
+            wrong, _, first = compare_op(elementwise(f"copy(x) out={name}"), lambda x, to=dtype: x.to(to, copy=True),
+                                         cast_inputs(source, quick))
+            cells.append(str(wrong))
+            notes += [f"    {name}: {first}"] if wrong else []
+            failed += wrong > 0
+        print("| " + " | ".join([source, *cells]) + " |" if markdown else
+              f"{source:28}" + "".join(f"{c:>10}" for c in cells), *notes, sep="\n", flush=True)
     return failed
 
 
@@ -219,8 +332,8 @@ def check_speed(chosen, powers, rounds):
             for dtype, power in columns:
                 floating, _ = DTYPES[dtype]
                 given = [torch.randn(1 << power, device="cuda", dtype=floating) for _ in range(inputs)]
-                out = torch.empty_like(given[0])
-                moved = (inputs + 1) * given[0].numel() // 2
+                out = poisoned(reference(*given))
+                moved = (inputs * given[0].nbytes + out.nbytes) // given[0].element_size() // 2
                 source = torch.randn(moved, device="cuda", dtype=floating)
                 target = torch.empty_like(source)
                 launches = 1 << max(0, 28 - power)
@@ -244,6 +357,8 @@ def main():
     torch.set_grad_enabled(False)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
     failed = check_bits(chosen, args.quick, args.markdown) if "bits" in args.parts else 0
+    failed += check_whole(chosen, args.quick, args.markdown) if "whole" in args.parts else 0
+    failed += check_casts(args.quick, args.markdown) if "casts" in args.parts else 0
     if "speed" in args.parts:
         check_speed(chosen, [int(p) for p in args.powers.split(",")], args.rounds)
     return failed > 0

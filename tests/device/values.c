@@ -12,7 +12,14 @@ enum { SPECIALS = sizeof(specials) / sizeof(specials[0]) };
 
 size_t values_size(const char *dtype)
 {
-    return strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "f32") == 0 ? 4 : 2;
+    static const char *const of_bytes[][6] = { { "f8e4m3", "f8e5m2", "i8", "u8", "bool" },
+                                               { "f16", "bf16", "i16" },
+                                               { "f32", "i32" } };
+    for (size_t i = 0; i < sizeof(of_bytes) / sizeof(of_bytes[0]); i++)
+        for (size_t j = 0; of_bytes[i][j] != NULL; j++)
+            if (strcmp(dtype, of_bytes[i][j]) == 0)
+                return (size_t)1 << i;
+    return 8;
 }
 
 static uint64_t next(uint64_t *state)
@@ -47,9 +54,25 @@ static uint64_t bits_of(double value, const char *dtype)
     return sign | ((((word & 0x7fffffff) >> 13) - (112u << 10)) & 0x7fff);
 }
 
+/* All bits of a small type, and of whole numbers any bits, small numbers and the ends of the range. */
+static uint64_t whole_element(size_t i, const char *dtype, unsigned stream, uint64_t *state)
+{
+    size_t bits = 8 * values_size(dtype);
+    uint64_t random = next(state), chosen = random >> 32;
+    if (i < 65536)
+        random = stream == 0 ? i : stream == 1 ? i >> 8 : random;
+    else if (i % 3 == 0)
+        random = (chosen & 15) - 8;
+    else if (i % 3 == 1)
+        random = ((uint64_t)1 << (bits - 1)) - (chosen & 1);
+    return strcmp(dtype, "bool") == 0 ? random & 1 : random;
+}
+
 static uint64_t element(size_t i, const char *dtype, unsigned stream, uint64_t *state)
 {
     size_t pairs = (size_t)SPECIALS * SPECIALS;
+    if (dtype[0] == 'i' || dtype[0] == 'u' || values_size(dtype) == 1)
+        return whole_element(i, dtype, stream, state);
     if (values_size(dtype) == 2 && stream == 0 && i < 65536)
         return i;
     if (i < 65536 + pairs && i >= 65536) {

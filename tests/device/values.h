@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of an element of "f32", "f64", "f16" or "bf16". */
+/* Bytes of an element of a dtype, "f32". */
 size_t values_size(const char *dtype);
 
 /* Fills n elements. `stream` selects another order of the special values, so that two inputs meet in all pairs. The
- * first 65,536 elements of a 16-bit dtype and stream 0 are all its bit patterns. Deterministic. */
+ * first 65,536 elements of a 16-bit dtype and stream 0 are all its bit patterns; of an 8-bit one those of streams 0
+ * and 1 are all pairs. Deterministic. */
 void values_fill(void *out, size_t n, const char *dtype, unsigned stream);
 
 /* Index of the first element that differs, or n. Any NaN equals any NaN, else bits decide. */

@@ -188,8 +188,9 @@ static void check_element(referee *r, const kiln__op *op, const kiln__fields *fi
     double inputs[3];
     for (uint32_t k = 0; k < op->inputs; k++)
         inputs[k] = kiln__dtype_value(arrays[k], i, r->stored);
-    double want = round_to(r->stored, evaluate(r, op, inputs, op->defaults));
-    double got = kiln__dtype_value(results, i, r->stored);
+    kiln__dtype result = kiln__spec_result(fields);
+    double value = evaluate(r, op, inputs, op->defaults), got = kiln__dtype_value(results, i, result);
+    double want = result == KILN__DTYPE_BOOL ? value != 0 : round_to(r->stored, value);
     bool agrees = same(got, want) || (!kiln__spec_is_exact(fields) && kiln__bound_agrees(fields, inputs, got, want));
     ck_assert_msg(agrees, "%s %s of %a, %a, %a is %a, should be %a", op->name, kiln__dtype_name(r->stored), inputs[0],
                   op->inputs > 1 ? inputs[1] : 0, op->inputs > 2 ? inputs[2] : 0, got, want);
@@ -205,7 +206,7 @@ static void check_op(kiln_service *service, const kiln__op *op, const char *dtyp
     kiln_kernel *kernel = kiln_test_get(service, text);
     const kiln__fields *fields = &spec->fields;
     referee r = { .ops = &fields->catalog->ops, .stored = fields->dtype };
-    r.computed = fields->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
+    r.computed = kiln__spec_computed(fields);
     mpfr_inits2(BITS, r.value, r.x, r.y, (mpfr_ptr)NULL);
     for (unsigned k = 0; k < 3; k++)
         values_fill(arrays[k], N, dtype, k);
@@ -232,7 +233,8 @@ START_TEST(test_ops__cpu_agrees_with_mpfr)
     results = malloc(N * sizeof(double));
     for (uint32_t i = (uint32_t)_i / 4; i < ops->count; i += 8) {
         ck_assert_int_eq(kiln__op_load(ops, i, NULL), KILN_OK);
-        check_op(service, kiln__op_at(ops, i), dtypes[_i % 4]);
+        if (!kiln__op_at(ops, i)->real->integral)
+            check_op(service, kiln__op_at(ops, i), dtypes[_i % 4]);
     }
     for (unsigned k = 0; k < 3; k++)
         free(arrays[k]);

@@ -96,14 +96,14 @@ START_TEST(test_op__row_of_several_lines_becomes_one_function)
     ck_assert_str_eq(op->definition, "slope(grad, y) = grad * d where e = y * y, d = 1 - e");
     ck_assert_str_eq(op->text, "KILN_FN kiln_real kiln_op_slope(kiln_real x, kiln_real y)\n{\n"
                                "#if (defined(KILN_DTYPE_F16) || defined(KILN_DTYPE_BF16))\n"
-                               "    return kiln_mul(x, kiln_stored(kiln_add((kiln_real)0x1p+0, "
-                               "-(kiln_stored(kiln_mul(y, y))))));\n"
+                               "    return kiln_mul(x, kiln_stored(kiln_sub((kiln_real)0x1p+0, "
+                               "kiln_stored(kiln_mul(y, y)))));\n"
                                "#elif (defined(KILN_DTYPE_F32)) && !defined(KILN_MATH_PORTABLE) && "
                                "defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)\n"
                                "    return x;\n"
                                "#else\n"
                                "    const kiln_real v0 = kiln_mul(y, y);\n"
-                               "    const kiln_real v1 = kiln_add((kiln_real)0x1p+0, -(v0));\n"
+                               "    const kiln_real v1 = kiln_sub((kiln_real)0x1p+0, v0);\n"
                                "    return kiln_mul(x, v1);\n"
                                "#endif\n}\n");
     ck_assert_str_eq(op->notes[KILN__NOTE_DOC], "");

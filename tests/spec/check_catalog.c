@@ -252,7 +252,7 @@ START_TEST(test_own__plans_know_their_parameters)
     ck_assert(plan->args[0].role == KILN__ARG_OUT && plan->args[0].type == KILN__DTYPE_F64 && plan->args[0].bytes == 8);
     ck_assert(plan->args[1].role == KILN__ARG_IN && plan->args[1].bytes == 1 && plan->args[1].dims == 1);
     ck_assert(plan->args[2].role == KILN__ARG_SCALAR && plan->args[2].type == KILN__DTYPE_F32);
-    ck_assert(plan->args[3].role == KILN__ARG_FORMULA && plan->args[3].type == KILN__DTYPE_INT32);
+    ck_assert(plan->args[3].role == KILN__ARG_FORMULA && plan->args[3].type == KILN__DTYPE_I32);
     ck_assert_int_eq(kiln__plan_elements(plan, 0, &values, &value, &report), KILN_OK);
     ck_assert_uint_eq(value, 40 * 16);
     ck_assert_int_eq(kiln__plan_elements(plan, 1, &values, &value, &report), KILN_OK);

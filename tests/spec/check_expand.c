@@ -97,7 +97,8 @@ static const struct {
     const char *problem;
 } bad[] = {
     { "op=relu6,reluu", KILN_EOP, "unknown op 'reluu': did you mean relu?" },
-    { "dtype=f32,f31", KILN_ESPEC, "unknown dtype 'f31': f32, f64, f16 or bf16" },
+    { "dtype=f32,f31", KILN_ESPEC,
+      "unknown dtype 'f31': f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8 or bool" },
     { "block=32..64", KILN_ESPEC, "block=33 is not a multiple of 32: the nearest are 32 and 64" },
     { "elems=4,6 vector=4", KILN_ESPEC,
       "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2" },

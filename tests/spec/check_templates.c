@@ -309,8 +309,7 @@ START_TEST(test_templates__numbers_arrive_in_their_types)
     check_ok(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report));
     ck_assert(out[0] == -3 && out[1] == 0.25 && out[2] == 2000 && out[3] == 1001 && out[4] == 1000 && out[5] == 32);
     n = 40000;
-    expect(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report), KILN_EINVAL,
-           "argument c: 80000 does not fit uint16");
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report), KILN_EINVAL, "argument c: 80000 does not fit u16");
     n = 1;
     args[2].bytes = 4;
     expect(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report), KILN_EINVAL,

@@ -103,7 +103,8 @@
     X(api, api)                  \
     X(kernel_templates, compare) \
     X(kernel_templates, ops)     \
-    X(kernel_templates, rowsum)
+    X(kernel_templates, rowsum)  \
+    X(kernel_templates, types)
 
 /* Faults made on demand. */
 #define KILN_FAULT_SUITES(X) \

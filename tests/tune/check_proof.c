@@ -159,8 +159,8 @@ START_TEST(test_proof__sets_go_by_what_is_touched)
     kiln__backend_vtable small;
     open_service();
     load.changes = loads[_i].changes;
-    load.arrays[0] = (kiln__array){ "y", KILN__DTYPE_F32, 4, load.changes, true, 1 << 17 };
-    load.arrays[1] = (kiln__array){ "x", KILN__DTYPE_F32, 4, true, false, 1 << 17 };
+    load.arrays[0] = (kiln__array){ "y", KILN__DTYPE_F32, 4, load.changes, true, 1 << 17, false };
+    load.arrays[1] = (kiln__array){ "x", KILN__DTYPE_F32, 4, true, false, 1 << 17, false };
     load.bytes = (uint64_t)loads[_i].traffic_kib << 10;
     memory_bytes = (uint64_t)loads[_i].memory_mib << 20;
     most_bytes = (uint64_t)loads[_i].most_mib << 20;
@@ -200,9 +200,9 @@ START_TEST(test_proof__values_come_back_with_one_wait)
     kiln__load load = { .count = 3, .elements = N, .changes = true, .least = 100 };
     kiln__backend_vtable counting;
     open_service();
-    load.arrays[0] = (kiln__array){ "x", KILN__DTYPE_F32, 4, true, true, N };
-    load.arrays[1] = (kiln__array){ "at", KILN__DTYPE_INT32, 4, true, true, 5000 };
-    load.arrays[2] = (kiln__array){ "in", KILN__DTYPE_F32, 4, true, false, 5000 };
+    load.arrays[0] = (kiln__array){ "x", KILN__DTYPE_F32, 4, true, true, N, false };
+    load.arrays[1] = (kiln__array){ "at", KILN__DTYPE_I32, 4, true, true, 5000, true };
+    load.arrays[2] = (kiln__array){ "in", KILN__DTYPE_F32, 4, true, false, 5000, false };
     load.bytes = 2 * UINT64_C(4) * N + 3 * 4 * 5000;
     ck_assert_int_eq(kiln__arrays_init(&arrays, device, &load, false, &report), KILN_OK);
     for (uint32_t set = 0; set < arrays.sets; set++)

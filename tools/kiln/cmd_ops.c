@@ -46,7 +46,8 @@ static int add_json(void *list, const kiln_op_info *op)
                       json_count(op->inputs), "params", json_count(op->params), "definition", json_text(op->definition),
                       "doc", json_text(one_line(op->doc, false)), "nan", json_text(one_line(op->nan, false)),
                       "elsewhere", json_text(one_line(op->elsewhere, false)), "functions", json_text(op->functions),
-                      "portable", json_boolean(op->portable), "origin", json_text(op->origin), NULL));
+                      "portable", json_boolean(op->portable), "whole_only", json_boolean(op->whole_only), "truth",
+                      json_boolean(op->truth), "origin", json_text(op->origin), NULL));
     return 0;
 }
 

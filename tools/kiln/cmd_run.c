@@ -62,10 +62,11 @@ typedef struct run_job {
 static const struct usage usage = {
     "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [--out FILE.npy ...] [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape and\n"
-    "dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32, <f8 f64,\n"
-    "<f2 f16. bf16 is stored as <u2 bits, where SPEC names dtype=bf16. A template can declare other shapes of its\n"
-    "arrays, several results, and whole numbers: |i1 is int8, |u1 uint8, <i2 int16, up to <u8, which is uint64.\n"
-    "A file is never converted to another type. FILE of --out may be one of the inputs: it is replaced only when\n"
+    "dtype, or the type of the op's result or of out=. Arrays are .npy files in C order, little endian, all of one\n"
+    "shape and dtype: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is\n"
+    "stored as <u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. A template can declare other shapes\n"
+    "of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. A file is never converted.\n"
+    " FILE of --out may be one of the inputs: it is replaced only when\n"
     "all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
@@ -162,7 +163,7 @@ static int settle_dtype(run_job *job)
     for (size_t i = 0; i < job->count && !natural; i++)
         if (is_read(&job->arrays[i]) && job->arrays[i].param->follows_dtype)
             natural = dtype_of_descr(job->arrays[i].npy.descr);
-    if (*kiln_spec_field(job->spec, "dtype") || !natural || !natural->real)
+    if (*kiln_spec_field(job->spec, "dtype") || !natural || !natural->of_specs)
         return STATUS_DONE;
     const char *field = need_format("dtype=%s", natural->name);
     kiln_status status = kiln_spec_with(&changed, job->spec, field, &job->session->report);
@@ -184,10 +185,11 @@ static const char *hint_of(const run_job *job, const run_array *array)
         return "";
     if (strcmp(array->npy.descr, "<u2") == 0)
         return "; name dtype=bf16 in the spec if it holds the bits of bf16 values";
-    return natural->real ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name) : "";
+    return natural->of_specs ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name) : "";
 }
 
-/* A file has the type of its argument, and is never converted. "<u2" is that of uint16 and of bf16. */
+/* A file has the type of its argument, and is never converted. "<u2" is that of u16 and of bf16, "|u1" that of u8 and
+ * of f8. */
 static int check_type(const run_job *job, const run_array *array)
 {
     const npy_array *npy = &array->npy;

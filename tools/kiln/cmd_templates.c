@@ -79,7 +79,7 @@ static const char *role_word(const kiln_param *param)
 
 static const char *type_word(const kiln_param *param)
 {
-    return param->follows_dtype ? "dtype" : param->type;
+    return param->follows_dtype == 1 ? "dtype" : param->follows_dtype == 2 ? "otype" : param->type;
 }
 
 /* "X, Y": without the directions at the end that have 1. */

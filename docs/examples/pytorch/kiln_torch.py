@@ -21,7 +21,11 @@ from ctypes import addressof, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint
 
 import torch
 
-DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
+_NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3",
+          "float8_e5m2": "f8e5m2", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
+          "bool": "bool"}
+DTYPES = {getattr(torch, name): dtype for name, dtype in _NAMES.items() if hasattr(torch, name)}
+_OF = {name: dtype for dtype, name in DTYPES.items()}
 _POINTERS = ("", "P", "PP", "PPP")  # for struct.pack
 _NO_GUARD = contextlib.nullcontext()
 
@@ -42,7 +46,7 @@ _Source = _struct(
 _Request = _struct(spec=c_void_p, source=c_void_p, device=c_void_p)  # the first fields are enough
 _Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)
 _Arg = type("Arg", (ctypes.Structure,), {"_fields_": [("kind", c_int), ("bytes", c_uint64), ("data", c_void_p)]})
-_VALUE, _IN = 2, 1  # KILN_ARG_VALUE, KILN_ROLE_IN
+_VALUE, _IN, _OUT = 2, 1, 2  # KILN_ARG_VALUE, KILN_ROLE_IN, KILN_ROLE_OUT
 _Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32)  # the first fields, as of the next two
 _Signature = _struct(sizes=_Texts, size_count=c_size_t, params=ctypes.POINTER(ctypes.POINTER(_Param.func)),
                      param_count=c_size_t)
@@ -110,6 +114,12 @@ def _params(signature):
     return [signature.contents.params[i].contents for i in range(signature.contents.param_count)]
 
 
+def _spec_params(spec):
+    signature = ctypes.POINTER(_Signature.func)()
+    _must(_lib.kiln_spec_signature(byref(signature), spec, _mine.pointer))
+    return _params(signature)
+
+
 def _get(index, **wanted):
     """The program of a spec or a source on a device, and the compiler's log."""
     program, request = c_void_p(), _Request(device=_device(index), **wanted)
@@ -138,12 +148,10 @@ class Elementwise:
 
     def __init__(self, op):
         self.op = op
-        self._kernels = {}  # by dtype and device: (kernel, index of the device, whether there are several)
+        self._kernels = {}  # by dtype and device: (kernel, index of the device, whether there are several, result's dtype)
         spec = self._parse("")
-        signature = ctypes.POINTER(_Signature.func)()
         try:
-            _must(_lib.kiln_spec_signature(byref(signature), spec, _mine.pointer))
-            self.inputs = sum(param.role == _IN for param in _params(signature))
+            self.inputs = sum(param.role == _IN for param in _spec_params(spec))
         finally:
             _lib.kiln_spec_free(spec)
 
@@ -154,9 +162,9 @@ class Elementwise:
         if len(inputs) != self.inputs:
             raise TypeError(f"{self} takes {self.inputs} tensors, got {len(inputs)}")
         x = inputs[0]
-        kernel, index, several = self._kernels.get((x.dtype, x.device)) or self._get(x)
+        kernel, index, several, dtype = self._kernels.get((x.dtype, x.device)) or self._get(x)
         if len(inputs) > 1 or out is not None:
-            inputs = self._alike(inputs, out)
+            inputs = self._alike(inputs, out, dtype)
         arrays = []
         for t in inputs:
             if t.requires_grad and torch.is_grad_enabled():
@@ -164,7 +172,7 @@ class Elementwise:
             if not t.is_contiguous() or t.is_neg():  # a lazily negated view holds other values than its memory
                 t = t.resolve_neg().contiguous()
             arrays.append(t)
-        result = out if out is not None and out.is_contiguous() else torch.empty_like(arrays[0])
+        result = out if out is not None and out.is_contiguous() else torch.empty_like(arrays[0], dtype=dtype)
         pointers = struct.pack(_POINTERS[len(arrays)], *map(torch.Tensor.data_ptr, arrays))
         stream = None if index < 0 else _stream(index)
         with torch.cuda.device(index) if several else _NO_GUARD:  # the default stream is that of the current device
@@ -187,25 +195,29 @@ class Elementwise:
     def _get(self, x):
         """Finds or compiles the kernel for tensors such as x."""
         if x.device.type not in ("cpu", "cuda") or x.layout != torch.strided or x.dtype not in DTYPES:
-            raise RuntimeError(f"{self} takes dense tensors of float32, float64, float16 or bfloat16 on cpu or cuda, "
+            raise RuntimeError(f"{self} takes dense tensors of {', '.join(_NAMES)} on cpu or cuda, "
                                f"got {x.dtype} ({x.layout}) on {x.device}")
         index, spec = x.get_device(), self._parse(f"dtype={DTYPES[x.dtype]}")
         try:
             program, _ = _get(index, spec=spec)
+            result = next(_OF[param.type.decode()] for param in _spec_params(spec) if param.role == _OUT)
         finally:
             _lib.kiln_spec_free(spec)
         kernel = _kernel(program, None)
         _lib.kiln_program_release(program)
         several = index >= 0 and torch.cuda.device_count() > 1
-        return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several))
+        return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several, result))
 
-    def _alike(self, inputs, out):
-        """Broadcasts; refuses tensors that differ from the first in dtype or device."""
+    def _alike(self, inputs, out, result):
+        """Broadcasts; refuses tensors that differ from the first in dtype or device, and `out` of another dtype than the
+        result."""
         x = inputs[0]
-        for t in inputs[1:] if out is None else (*inputs[1:], out):
+        for t in inputs[1:]:
             if t.dtype != x.dtype or t.device != x.device:
                 raise RuntimeError(f"{self} takes tensors of one dtype and device, got {x.dtype} on {x.device} and "
                                    f"{t.dtype} on {t.device}")
+        if out is not None and (out.dtype != result or out.device != x.device):
+            raise RuntimeError(f"{self} of {x.dtype} gives {result} on {x.device}, and out is {out.dtype} on {out.device}")
         if any([t.shape != x.shape for t in inputs]):
             inputs = torch.broadcast_tensors(*inputs)
         if out is not None and (out.shape != inputs[0].shape or out.requires_grad or out.is_neg()):

@@ -96,6 +96,14 @@ static int list_dtypes(struct session *session, void *data)
     complete_word("f64", "double");
     complete_word("f16", "half");
     complete_word("bf16", "bfloat16");
+    complete_word("f8e4m3", "float8_e4m3fn");
+    complete_word("f8e5m2", "float8_e5m2");
+    complete_word("i8", "int8");
+    complete_word("i16", "int16");
+    complete_word("i32", "int32");
+    complete_word("i64", "int64");
+    complete_word("u8", "uint8");
+    complete_word("bool", "a byte, 0 or 1");
     return STATUS_DONE;
 }
 

@@ -13,10 +13,10 @@
 
 /* Of two types with one descr the first is that of a file. */
 static const dtype types[] = {
-    { "f16", "<f2", 2, true },     { "f32", "<f4", 4, true },     { "f64", "<f8", 8, true },
-    { "int8", "|i1", 1, false },   { "int16", "<i2", 2, false },  { "int32", "<i4", 4, false },
-    { "int64", "<i8", 8, false },  { "uint8", "|u1", 1, false },  { "uint16", "<u2", 2, false },
-    { "uint32", "<u4", 4, false }, { "uint64", "<u8", 8, false }, { "bf16", "<u2", 2, true },
+    { "f16", "<f2", 2, true },  { "f32", "<f4", 4, true },    { "f64", "<f8", 8, true },    { "i8", "|i1", 1, true },
+    { "i16", "<i2", 2, true },  { "i32", "<i4", 4, true },    { "i64", "<i8", 8, true },    { "u8", "|u1", 1, true },
+    { "bool", "|b1", 1, true }, { "u16", "<u2", 2, false },   { "u32", "<u4", 4, false },   { "u64", "<u8", 8, false },
+    { "bf16", "<u2", 2, true }, { "f8e4m3", "|u1", 1, true }, { "f8e5m2", "|u1", 1, true },
 };
 
 const dtype *dtype_named(const char *name)
@@ -39,9 +39,12 @@ const dtype *dtype_of_descr(const char *descr)
 static char *list_descrs(void)
 {
     char *text = need_copy("");
-    for (size_t i = 0; i < COUNT_OF(types); i++)
+    size_t last = COUNT_OF(types) - 1;
+    while (dtype_of_descr(types[last].descr) != &types[last])
+        last--;
+    for (size_t i = 0; i <= last; i++)
         if (dtype_of_descr(types[i].descr) == &types[i])
-            text_append(&text, i + 2 < COUNT_OF(types) ? ", " : " or ", "%s", types[i].descr);
+            text_append(&text, i < last ? ", " : " or ", "%s", types[i].descr);
     return text;
 }
 

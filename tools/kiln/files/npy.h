@@ -11,13 +11,13 @@ typedef struct dtype {
     const char *name;  /* "f32" */
     const char *descr; /* "<f4", how .npy calls it */
     uint32_t size;
-    bool real; /* a floating-point type, which a spec's dtype can be */
+    bool of_specs; /* a spec's dtype can be it */
 } dtype;
 
 /* By Kiln's name, or NULL. */
 const dtype *dtype_named(const char *name);
 
-/* The type of a .npy descr, or NULL. "<u2" is uint16: the bits of bf16 have no descr of their type. */
+/* The type of a .npy descr, or NULL. "<u2" is u16 and "|u1" u8: the bits of bf16 and f8 have no descr of their type. */
 const dtype *dtype_of_descr(const char *descr);
 
 enum { NPY_MOST_DIMENSIONS = 64 };

@@ -1,0 +1,50 @@
+/* The types of values and of results, by the rules of PyTorch's type promotion. */
+#include "spec/fields.h"
+
+static bool is_whole(kiln__dtype dtype)
+{
+    return !kiln__dtype_is_real(dtype);
+}
+
+kiln__dtype kiln__spec_computed(const kiln__fields *spec)
+{
+    if (is_whole(spec->dtype) && kiln__expr_kind_of(spec->op, &spec->catalog->ops).whole)
+        return spec->dtype == KILN__DTYPE_I64 ? KILN__DTYPE_I64 : KILN__DTYPE_I32;
+    return spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
+}
+
+static kiln__dtype usual_result(const kiln__fields *spec)
+{
+    bool open = spec->dtype == KILN__DTYPE_UNSET || (!spec->op_set && kiln__template_takes_op(spec->template));
+    if (open)
+        return KILN__DTYPE_UNSET;
+    if (!kiln__template_has_result(spec->template))
+        return spec->dtype;
+    if (kiln__expr_kind_of(spec->op, &spec->catalog->ops).truth)
+        return KILN__DTYPE_BOOL;
+    return is_whole(spec->dtype) && !is_whole(kiln__spec_computed(spec)) ? KILN__DTYPE_F32 : spec->dtype;
+}
+
+kiln__dtype kiln__spec_result(const kiln__fields *spec)
+{
+    return spec->result != KILN__DTYPE_UNSET ? spec->result : usual_result(spec);
+}
+
+bool kiln__spec_casts(const kiln__fields *spec)
+{
+    return spec->result != KILN__DTYPE_UNSET && spec->result != usual_result(spec);
+}
+
+kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report)
+{
+    char text[128];
+    kiln__text op = { 0 };
+    if (!kiln__dtype_is_real(spec->dtype) || !kiln__expr_kind_of(spec->op, &spec->catalog->ops).integral)
+        return KILN_OK;
+    kiln__expr_format(spec->op, &spec->catalog->ops, &op);
+    kiln__text_copy(text, sizeof(text), kiln__text_string(&op));
+    kiln__text_fini(&op);
+    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                      "op %s takes whole numbers, and dtype=%s has others: use i8, i16, i32, i64, u8 or bool", text,
+                      kiln__dtype_name(spec->dtype));
+}
