@@ -173,10 +173,12 @@ enum { NO_SIZE = UINT8_MAX };
 bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out)
 {
     *out = (kiln__geometry_basis){ 0, NO_SIZE };
-    if (!service->wise || !kiln__wisdom_is_open(spec))
+    if (!kiln__wisdom_is_open(spec))
         return true;
-    if (spec->n_set && spec->n > 0)
+    if (spec->n_set && spec->n > 0) /* defaults may depend on it, too */
         out->size = (uint8_t)kiln__wisdom_size(spec->n);
+    if (!service->wise)
+        return true;
     if (!look)
         return kiln__wisdom_peek(service->wisdom, &out->generation);
     out->generation = kiln__wisdom_generation(service->wisdom);

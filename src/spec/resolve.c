@@ -10,7 +10,16 @@
 /* ---- Names in formulas: the template's parameters, those below, and tile */
 
 /* A parameter's index, or one of these. */
-enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_OUT_BYTES, NAME_SM, NAME_INPUTS, NAME_OPERATIONS, NAME_SHARED, NAME_END };
+enum {
+    NAME_BYTES = KILN__PARAMS_MAX,
+    NAME_OUT_BYTES,
+    NAME_HINT,
+    NAME_SM,
+    NAME_INPUTS,
+    NAME_OPERATIONS,
+    NAME_SHARED,
+    NAME_END
+};
 
 typedef struct scope {
     const kiln__fields *spec;
@@ -21,11 +30,18 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "out_bytes", "sm", "inputs", "operations", "shared_limit" };
+    static const char *const names[] = { "bytes", "out_bytes", "n_hint", "sm", "inputs", "operations", "shared_limit" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
     return kiln__template_param(template, name.text, name.length);
+}
+
+/* The number of elements that a spec expects, a large one if it names none; bounded, so that formulas can multiply it. */
+static int64_t hint_of(const kiln__fields *spec)
+{
+    const uint64_t most = UINT64_C(1) << 48;
+    return (int64_t)(spec->n_set && spec->n < most ? spec->n : most);
 }
 
 /* A kiln__formula_lookup. An unset parameter reads as 0. */
@@ -40,6 +56,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : is_tile               ? (int64_t)s->tile
              : id == NAME_BYTES      ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
              : id == NAME_OUT_BYTES  ? (int64_t)kiln__dtype_bytes(kiln__spec_result(s->spec))
+             : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
              : id == NAME_OPERATIONS ? (int64_t)kiln__expr_operations(s->spec->op, &s->spec->catalog->ops)
@@ -56,6 +73,8 @@ static bool has_value(const kiln__fields *spec, int id)
         return spec->dtype != KILN__DTYPE_UNSET;
     case NAME_OUT_BYTES:
         return kiln__spec_result(spec) != KILN__DTYPE_UNSET;
+    case NAME_HINT:
+        return true;
     case NAME_SM:
     case NAME_SHARED:
         return spec->target_set;
@@ -93,6 +112,8 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
     else if (id == NAME_OUT_BYTES)
         kiln__text_printf(out, "out=%s", kiln__dtype_name(kiln__spec_result(spec)));
+    else if (id == NAME_HINT)
+        kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
     else if (id == NAME_SM || id == NAME_SHARED)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)

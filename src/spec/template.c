@@ -102,7 +102,7 @@ static bool is_reserved(kiln__word name)
     static const char *const reserved[] = { "op",        "template", "dtype",        "target", "n",          "bytes",
                                             "sm",        "inputs",   "min",          "max",    "gcd",        "unit",
                                             "fn",        "infinity", "shared_limit", "math",   "operations", "out",
-                                            "out_bytes", "real",     "whole" };
+                                            "out_bytes", "n_hint",   "real",         "whole" };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -641,8 +641,9 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     const check *c = s->check;
     kiln__word word = { name, length };
     *value = 0;
-    return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "sm") ||
-           kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") || kiln__word_is(word, "shared_limit") ||
+    return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "n_hint") ||
+           kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") ||
+           kiln__word_is(word, "shared_limit") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||

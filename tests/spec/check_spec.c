@@ -344,6 +344,25 @@ static const struct {
       "op=relu6 template=toy dtype=f32 block=128 elems=6 vector=2 cache=stream over=1 target=sm_90" },
     { "template=toy op=mul(add(x,y),z) dtype=f64 n=9", &sm_90,
       "op=mul(add(x,y),z) template=toy dtype=f64 block=128 elems=2 vector=2 cache=plain over=4 target=sm_90 n=9" },
+    /* The hint chooses the default of an array that a cache may hold, and a long op takes more elements in large ones. */
+    { "op=relu6", &sm_90, "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
+    { "op=relu6 n=1048576", &sm_90,
+      "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=1048576" },
+    { "op=relu6 n=1048577", &sm_90,
+      "op=relu6 dtype=f32 block=128 elems=8 vector=4 cache=plain target=sm_90 n=1048577" },
+    { "op=add(x,y) n=1048577", &sm_90,
+      "op=add(x,y) dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=1048577" },
+    { "op=gelu dtype=f16", &sm_90, "op=gelu dtype=f16 block=128 elems=16 vector=8 cache=plain target=sm_90" },
+    { "op=gelu dtype=f16 n=1000", &sm_90,
+      "op=gelu dtype=f16 block=128 elems=8 vector=8 cache=plain target=sm_90 n=1000" },
+    { "op=gelu dtype=f16 n=18446744073709551615", &sm_90,
+      "op=gelu dtype=f16 block=128 elems=16 vector=8 cache=plain target=sm_90 n=18446744073709551615" },
+    /* The widest of the types bounds an access, the narrowest tells how many elements a thread has. */
+    { "op=eq(x,y) dtype=f32", &sm_90, "op=eq(x,y) dtype=f32 block=128 elems=16 vector=4 cache=plain target=sm_90" },
+    { "op=copy dtype=u8 out=f64", &sm_90,
+      "op=copy dtype=u8 out=f64 block=128 elems=16 vector=2 cache=plain target=sm_90" },
+    { "op=exp dtype=i64", &sm_90, "op=exp dtype=i64 block=128 elems=4 vector=2 cache=plain target=sm_90" },
+    { "op=copy dtype=f32 out=f32", &sm_90, "op=copy dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
 };
 
 START_TEST(test_spec__resolution_fills_every_field)
