@@ -2,7 +2,8 @@
  *
  * The first ones round once or not at all: they have the same bits on the GPU (CUDA C++) and on the cpu (C); any NaN
  * equals any NaN. exp, log and tanh do so with math=portable, where they consist of such steps. Otherwise a GPU has
- * CUDA's own functions, the ones that PyTorch's kernels call, and the cpu these or those of the C library.
+ * CUDA's own functions, the ones that PyTorch's kernels call, and the cpu these or those of the C library. With
+ * math=fast a GPU has CUDA's fast forms where KILN_FAST is defined; src/lang/real.c has their bounds.
  *
  * A function is a line "//! function NAME(inputs)", lines of documentation that begin with "//!", and the C function
  * kiln_NAME. It is built from real.h, and from functions above it. A unit takes only the functions that it uses. */
@@ -12,10 +13,16 @@
 #include "real.h"
 
 //! function div(x, y)
-//! x / y, rounded once.
+//! x / y, rounded once, but not with math=fast.
 KILN_FN kiln_real kiln_div(kiln_real x, kiln_real y)
 {
+#if defined(KILN_FAST)
+    kiln_real quotient;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
+    return quotient;
+#else
     return x / y;
+#endif
 }
 
 //! function over(x, y)
@@ -25,15 +32,21 @@ KILN_FN kiln_real kiln_over(kiln_real x, kiln_real y)
 #if defined(KILN_MATH_PORTABLE)
     return kiln_div(x, y);
 #else
-    return kiln_mul(x, kiln_div((kiln_real)1, y));
+    return kiln_mul(x, (kiln_real)1 / y); /* which the compiler calculates where y is a number */
 #endif
 }
 
 //! function sqrt(x)
-//! The square root, rounded once; -0 stays -0, below 0 it is NaN.
+//! The square root, rounded once, but not with math=fast; -0 stays -0, below 0 it is NaN.
 KILN_FN kiln_real kiln_sqrt(kiln_real x)
 {
+#if defined(KILN_FAST)
+    kiln_real root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+#else
     return KILN_LIBRARY(sqrt)(x);
+#endif
 }
 
 //! function abs(x)
@@ -195,7 +208,9 @@ KILN_FN kiln_real kiln_bitwise_right_shift(kiln_real x, kiln_real y)
 //! e to the power of x. Portable and on the cpu within 2 ulp, rounded step by step.
 KILN_FN kiln_real kiln_exp(kiln_real x)
 {
-#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+#if defined(KILN_FAST)
+    return __expf(x);
+#elif defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
     return KILN_LIBRARY(exp)(x);
 #else
     /* x = n ln 2 + r with abs(r) below 0.35, a series in r, and two steps to 2^n, so that subnormals come out right. */
@@ -239,7 +254,9 @@ KILN_FN kiln_real kiln_exp(kiln_real x)
 //! The natural logarithm. Portable and on the cpu within 2 ulp, rounded step by step. -inf for 0, NaN below.
 KILN_FN kiln_real kiln_log(kiln_real x)
 {
-#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+#if defined(KILN_FAST)
+    return __logf(x);
+#elif defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
     return KILN_LIBRARY(log)(x);
 #else
     /* x = 2^n (1 + f) with 1 + f around 1, and the series of log(1 + f) in s = f / (2 + f). */
@@ -285,7 +302,11 @@ KILN_FN kiln_real kiln_log(kiln_real x)
 //! The hyperbolic tangent. Portable and on the cpu within 4 ulp, rounded step by step.
 KILN_FN kiln_real kiln_tanh(kiln_real x)
 {
-#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+#if defined(KILN_FAST) && __CUDA_ARCH__ >= 750
+    kiln_real tangent;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(tangent) : "f"(x));
+    return tangent;
+#elif defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
     return KILN_LIBRARY(tanh)(x);
 #else
     /* Of y = 2 abs(x): (exp(y) - 1) / (exp(y) + 1), with a series for exp(y) - 1 where that is small. */
@@ -325,7 +346,7 @@ KILN_FN kiln_real kiln_tanh(kiln_real x)
 //! x + exp(y) as CUDA's compiler builds it: the sum is fused with the last multiplication of exp.
 KILN_FN kiln_real kiln_exp_add(kiln_real x, kiln_real y)
 {
-#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE) && !defined(KILN_FAST)
     return x + KILN_LIBRARY(exp)(y);
 #else
     return kiln_add(x, kiln_exp(y));
@@ -368,14 +389,22 @@ KILN_FN kiln_real kiln_log1p(kiln_real x)
 //! The logarithm to base 2.
 KILN_FN kiln_real kiln_log2(kiln_real x)
 {
+#if defined(KILN_FAST)
+    return __log2f(x);
+#else
     return KILN_LIBRARY(log2)(x);
+#endif
 }
 
 //! function log10(x)
 //! The logarithm to base 10.
 KILN_FN kiln_real kiln_log10(kiln_real x)
 {
+#if defined(KILN_FAST)
+    return __log10f(x);
+#else
     return KILN_LIBRARY(log10)(x);
+#endif
 }
 
 //! function sin(x)

@@ -155,6 +155,11 @@ typedef KILN_OF_OUT(kiln) kiln_out_t;
 #define KILN_WHOLE 1
 #endif
 
+/* math=fast: functions.h has CUDA's fast forms, which are for floats alone. */
+#if defined(KILN_MATH_FAST) && defined(__CUDACC__) && !defined(KILN_DTYPE_F64) && !defined(KILN_WHOLE)
+#define KILN_FAST 1
+#endif
+
 #if defined(KILN_DTYPE_I64) && defined(KILN_WHOLE)
 typedef long long kiln_real;
 typedef unsigned long long kiln_bits_t;

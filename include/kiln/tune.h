@@ -213,7 +213,7 @@ typedef struct kiln_verification {
     double worst;                   /* error found, in the same unit */
     uint64_t worst_at;              /* index of that element */
     double ulp, relative, absolute; /* the tolerance that was applied; all 0: equal bits, unless bounded */
-    int bounded; /* 1: as far apart as the op's functions may be with math=torch (kiln_op_info.functions) */
+    int bounded; /* 1: as far apart as the op's functions may be: kiln_op_info.functions, or those of math=fast */
 } kiln_verification;
 
 /* Launches a kernel as kiln_launch, without a stream, and compares its results with those of the cpu from the same

@@ -344,6 +344,16 @@ bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table)
     return find_exception(expr, table, kiln__op_is_exact) == NULL;
 }
 
+static bool has_no_fast(const kiln__op *op)
+{
+    return !kiln__op_has_fast(op);
+}
+
+bool kiln__expr_has_fast(const kiln__expr *expr, const kiln__op_table *table)
+{
+    return find_exception(expr, table, has_no_fast) != NULL;
+}
+
 const kiln__op *kiln__expr_unportable(const kiln__expr *expr, const kiln__op_table *table)
 {
     return find_exception(expr, table, kiln__op_is_portable);

@@ -52,6 +52,9 @@ kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table 
 /* Whether all its ops have the same bits on every device. */
 bool kiln__expr_is_exact(const kiln__expr *expr, const kiln__op_table *table);
 
+/* Whether one of its ops calls a function that has a fast form. */
+bool kiln__expr_has_fast(const kiln__expr *expr, const kiln__op_table *table);
+
 /* The first op that math=portable cannot build; NULL: it can build all. */
 const kiln__op *kiln__expr_unportable(const kiln__expr *expr, const kiln__op_table *table);
 

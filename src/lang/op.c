@@ -620,6 +620,14 @@ bool kiln__op_is_portable(const kiln__op *op)
     return portable;
 }
 
+bool kiln__op_has_fast(const kiln__op *op)
+{
+    bool fast = false;
+    for (uint32_t i = 0; i <= op->case_count; i++)
+        fast = fast || kiln__op_expression(op, i)->fast;
+    return fast;
+}
+
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text one = { 0 }, other = { 0 };

@@ -128,6 +128,9 @@ static inline bool kiln__op_is_exact(const kiln__op *op)
 /* Whether math=portable can build it. */
 bool kiln__op_is_portable(const kiln__op *op);
 
+/* Whether it calls a function that has a fast form, which math=fast takes. */
+bool kiln__op_has_fast(const kiln__op *op);
+
 /* Whether two definitions mean the same. */
 bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table);
 

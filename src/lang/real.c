@@ -122,6 +122,33 @@ static const struct {
 
 enum { PRIMITIVES = sizeof(primitives) / sizeof(primitives[0]), COST_DIV = 16 };
 
+/* The functions that have a fast form, in float32. A fast form is within `ulps`, plus `slope` times the argument's
+ * size, or within the bounds `relative` and `absolute` if these are larger. The CUDA C++ Programming Guide (intrinsic
+ * functions) and the PTX ISA (div.full, sqrt.approx) state them. `cpu` is the cpu's own error in ulps. */
+typedef struct fast_form {
+    const char *name;
+    double ulps, cpu, relative, absolute, slope;
+} fast_form;
+
+static const fast_form fast_forms[] = {
+    { "div", .ulps = 2 },
+    { "sqrt", .relative = 0x1p-23 },
+    { "exp", .ulps = 2, .cpu = 2, .slope = 1.173 },
+    { "exp_add", .ulps = 2, .cpu = 2, .slope = 1.173 },
+    { "log", .ulps = 3, .cpu = 2, .absolute = 0x1.816p-22 /* 2^-21.41 */ },
+    { "log2", .ulps = 2, .cpu = 2, .absolute = 0x1p-22 },
+    { "log10", .ulps = 3, .cpu = 3, .absolute = 0x1p-24 },
+    { "tanh", .ulps = 2, .cpu = 4, .relative = 0x1p-11 },
+};
+
+static const fast_form *find_fast(uint16_t primitive)
+{
+    for (size_t i = 0; i < sizeof(fast_forms) / sizeof(fast_forms[0]); i++)
+        if (strcmp(primitives[primitive].name, fast_forms[i].name) == 0)
+            return &fast_forms[i];
+    return NULL;
+}
+
 /* Other names of the same functions. */
 static const struct {
     const char *name, *meant;
@@ -218,6 +245,31 @@ static bool is_portable(const binder *b, const kiln__real_node *node)
     return node->kind != KILN__REAL_OP || kiln__op_is_portable(kiln__op_at(b->scope->ops, node->index));
 }
 
+/* PyTorch multiplies by the reciprocal of a number that is the same for all elements. */
+static bool is_over_scalar(const kiln__real *real, const kiln__real_node *node)
+{
+    if (node->kind != KILN__REAL_BINARY || node->index != KILN__OPERATOR_DIV)
+        return false;
+    kiln__real_kind divisor = real->nodes[node->args[1]].kind;
+    return divisor == KILN__REAL_NUMBER || divisor == KILN__REAL_PARAM;
+}
+
+/* Whether a node is an operator / that calls div. */
+static bool is_division(const kiln__real *real, const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV && !is_over_scalar(real, node);
+}
+
+/* Whether math=fast calculates a node in another way. */
+static bool is_fast(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return find_fast(node->index) != NULL;
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_has_fast(kiln__op_at(b->scope->ops, node->index));
+    return is_division(b->out, node);
+}
+
 /* Whether a node gives a whole number from such arguments. A number does that is written as one: bind_number. */
 static bool is_whole(const binder *b, const kiln__real_node *node)
 {
@@ -257,6 +309,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
         FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op", KILN__REAL_DEPTH_MAX);
     b->out->operations += cost_of(b, &node);
     b->out->portable = b->out->portable && is_portable(b, &node);
+    b->out->fast = b->out->fast || is_fast(b, &node);
     b->out->whole = b->out->whole && is_whole(b, &node);
     b->out->integral = b->out->integral || is_integral(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
@@ -652,15 +705,6 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
-/* PyTorch multiplies by the reciprocal of a number that is the same for all elements. */
-static bool is_over_scalar(const kiln__real *real, const kiln__real_node *node)
-{
-    if (node->kind != KILN__REAL_BINARY || node->index != KILN__OPERATOR_DIV)
-        return false;
-    kiln__real_kind divisor = real->nodes[node->args[1]].kind;
-    return divisor == KILN__REAL_NUMBER || divisor == KILN__REAL_PARAM;
-}
-
 static void emit_value(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
@@ -821,6 +865,33 @@ double kiln__real_error_scale(const kiln__real_node *node, const double *v, doub
     bool cancels =
         *ulps > 0 && (primitives[node->index].value == value_exp_add || primitives[node->index].value == value_lgamma);
     return cancels && fabs(v[0]) > fabs(value) ? v[0] : value;
+}
+
+/* A unit in the last place of a float. */
+static double float_unit(double value)
+{
+    int exponent = value != 0 && isfinite(value) ? ilogb(value) : isinf(value) ? FLT_MAX_EXP - 1 : FLT_MIN_EXP - 1;
+    exponent = exponent < FLT_MIN_EXP - 1 ? FLT_MIN_EXP - 1 : exponent < FLT_MAX_EXP ? exponent : FLT_MAX_EXP - 1;
+    return ldexp(1, exponent - (FLT_MANT_DIG - 1));
+}
+
+static double fast_error(const fast_form *form, double x, double value)
+{
+    double unit = float_unit(value), size = fmin(fabs(x), 104); /* beyond it exp is 0 or infinite */
+    double number = fmax(form->relative * fabs(value), form->absolute);
+    return fmax(number, (form->ulps + floor(form->slope * size)) * unit) + form->cpu * unit;
+}
+
+double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *v, double value)
+{
+    const fast_form *form = node->kind == KILN__REAL_FUNCTION ? find_fast(node->index)
+                            : is_division(real, node)         ? &fast_forms[0]
+                                                              : NULL;
+    if (form == NULL || !isfinite(value))
+        return 0;
+    if (node->kind == KILN__REAL_FUNCTION && primitives[node->index].value == value_exp_add)
+        return fast_error(form, v[1], exp(v[1])) + float_unit(fmax(fabs(v[0]), fabs(value)));
+    return value != 0 || form->absolute > 0 ? fast_error(form, v[0], value) : 0;
 }
 
 bool kiln__real_stores(const kiln__real_node *node)

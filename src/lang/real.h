@@ -45,6 +45,7 @@ struct kiln__real {
     uint32_t local_count;
     uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
     bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
+    bool fast;     /* it calls a function that has a fast form, which math=fast takes */
     bool whole;    /* it gives whole numbers, if the inputs and the parameters are such */
     bool integral; /* it has no value for other inputs */
     bool truth;    /* the value is that of a comparison */
@@ -98,6 +99,11 @@ double kiln__real_apply(const kiln__real_node *node, const double *arguments);
 /* The bound on the distance of the values of such a node on a GPU and on the cpu, from equal arguments: *ulps units in
  * the last place of the number that it returns. 0: none. */
 double kiln__real_error_scale(const kiln__real_node *node, const double *arguments, double value, double *ulps);
+
+/* The same bound as a number, where a GPU calls the fast form of the node's function in float32. 0: it has none, or the
+ * result is exact. */
+double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *arguments,
+                             double value);
 
 /* Whether a node rounds to the dtype of the arrays. */
 bool kiln__real_stores(const kiln__real_node *node);

@@ -1,6 +1,7 @@
 /* How far apart the results of an op may be on a GPU and on the cpu. With math=torch a GPU calls CUDA's functions and
- * the cpu others, within the bounds that lang/real.c states. An estimate carries such a difference through the
- * expression: its value is that of the cpu, its error bounds the distance of the other device's value from it. */
+ * the cpu others, within the bounds that lang/real.c states. With math=fast more functions differ, and by more. An
+ * estimate carries such a difference through the expression: its value is that of the cpu, its error bounds the
+ * distance of the other device's value from it. */
 #include "lang/real.h"
 #include "lang/syntax.h"
 #include "spec/fields.h"
@@ -14,6 +15,7 @@ typedef struct estimate {
 typedef struct estimator {
     const kiln__op_table *ops;
     kiln__dtype stored, computed;
+    bool fast; /* a GPU calls the fast forms of functions */
 } estimator;
 
 static double difference(double a, double b)
@@ -85,7 +87,8 @@ static estimate estimate_choice(const estimate *args)
 static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
                               const estimate *params);
 
-static estimate estimate_node(const estimator *e, const kiln__real_node *node, const estimate *args)
+static estimate estimate_node(const estimator *e, const kiln__real *real, const kiln__real_node *node,
+                              const estimate *args)
 {
     double values[KILN__REAL_ARGS_MAX] = { 0 };
     for (uint32_t i = 0; i < node->count; i++)
@@ -101,10 +104,14 @@ static estimate estimate_node(const estimator *e, const kiln__real_node *node, c
         return estimate_truth(node, args, exact);
     double ulps, scale = kiln__real_error_scale(node, values, exact, &ulps);
     double spread = spread_of(node, args, values, exact);
-    double error = spread + (ulps + (spread > 0)) * kiln__dtype_unit(scale, e->computed);
+    double unit = kiln__dtype_unit(scale, e->computed);
+    double own = e->fast ? kiln__real_fast_error(real, node, values, exact) : 0;
+    if (own == 0)
+        own = ulps * unit;
+    double error = own + spread + (spread > 0 ? unit : 0);
     if (spread > 0 && kiln__real_stores(node))
         error += kiln__dtype_unit(exact, e->stored);
-    return make_estimate(e, exact, ulps > 0 || spread > 0 ? error : 0);
+    return make_estimate(e, exact, error);
 }
 
 static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
@@ -118,7 +125,7 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
         all[i] = node->kind == KILN__REAL_NUMBER  ? (estimate){ round_value(e, node->value), 0 }
                  : node->kind == KILN__REAL_INPUT ? inputs[node->index]
                  : node->kind == KILN__REAL_PARAM ? params[node->index]
-                                                  : estimate_node(e, node, args);
+                                                  : estimate_node(e, real, node, args);
     }
     return all[real->count - 1];
 }
@@ -142,7 +149,10 @@ static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const 
 bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want)
 {
     kiln__dtype stored = kiln__spec_result(spec);
-    estimator e = { .ops = &spec->catalog->ops, .stored = spec->dtype, .computed = kiln__spec_computed(spec) };
+    estimator e = { .ops = &spec->catalog->ops,
+                    .stored = spec->dtype,
+                    .computed = kiln__spec_computed(spec),
+                    .fast = kiln__spec_is_fast(spec) };
     double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
     if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;

@@ -135,7 +135,7 @@ static kiln_status check_result(const kiln__template *template, kiln__dtype resu
                 kiln__dtype_name(result));
 }
 
-static const char *const math_names[KILN__MATH_END] = { "", "torch", "portable" };
+static const char *const math_names[KILN__MATH_END] = { "", "torch", "fast", "portable" };
 
 static const char *math_at(const void *data, size_t i)
 {
@@ -152,7 +152,7 @@ kiln__math kiln__math_default(const kiln__template *template)
 
 static kiln_status check_math(const kiln__template *template, kiln__math math, kiln_report *report)
 {
-    if (math == KILN__MATH_UNSET || math == KILN__MATH_PORTABLE || kiln__math_default(template) == math)
+    if (math == KILN__MATH_UNSET || math == KILN__MATH_PORTABLE || kiln__math_default(template) == KILN__MATH_TORCH)
         return KILN_OK;
     return FAIL(report, KILN_ESPEC, "template %s takes no math=%s: portable", template->name, math_names[math]);
 }
@@ -237,11 +237,20 @@ static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *r
     return status;
 }
 
+bool kiln__spec_is_fast(const kiln__fields *spec)
+{
+    return spec->math == KILN__MATH_FAST &&
+           (spec->dtype == KILN__DTYPE_UNSET || kiln__spec_computed(spec) == KILN__DTYPE_F32);
+}
+
 bool kiln__spec_is_exact(const kiln__fields *spec)
 {
+    const kiln__op_table *ops = &spec->catalog->ops;
     kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
     bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__dtype_is_real(kiln__spec_computed(spec));
-    return math == KILN__MATH_PORTABLE || whole || kiln__expr_is_exact(spec->op, &spec->catalog->ops);
+    if (math == KILN__MATH_PORTABLE || whole)
+        return true;
+    return kiln__expr_is_exact(spec->op, ops) && !(kiln__spec_is_fast(spec) && kiln__expr_has_fast(spec->op, ops));
 }
 
 /* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */

@@ -10,8 +10,15 @@
 #include "spec/dtype.h"
 #include "spec/target.h"
 
-/* Which arithmetic: that of PyTorch's CUDA kernels, or one with equal bits on every GPU and cpu. */
-typedef enum kiln__math { KILN__MATH_UNSET, KILN__MATH_TORCH, KILN__MATH_PORTABLE, KILN__MATH_END } kiln__math;
+/* Which arithmetic: that of PyTorch's CUDA kernels, the same with CUDA's fast functions of float32, or one with equal
+ * bits on every GPU and cpu. */
+typedef enum kiln__math {
+    KILN__MATH_UNSET,
+    KILN__MATH_TORCH,
+    KILN__MATH_FAST,
+    KILN__MATH_PORTABLE,
+    KILN__MATH_END
+} kiln__math;
 
 /* Plain data that borrows the catalog, and the expression from a spec or from the room in which it was parsed. */
 typedef struct kiln__fields {
@@ -73,6 +80,9 @@ kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__
 
 /* The arithmetic of a spec that names none. */
 kiln__math kiln__math_default(const kiln__template *template);
+
+/* Whether a GPU calls CUDA's fast functions: math=fast where values are floats. */
+bool kiln__spec_is_fast(const kiln__fields *spec);
 
 /* Whether the results on every device have the same bits. */
 bool kiln__spec_is_exact(const kiln__fields *spec);

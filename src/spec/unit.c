@@ -36,6 +36,8 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "REAL", kiln__dtype_macro(KILN__DTYPE_F32), 1);
     if (spec->math == KILN__MATH_PORTABLE)
         append_define(out, "MATH", "PORTABLE", 1);
+    if (spec->math == KILN__MATH_FAST)
+        append_define(out, "MATH", "FAST", 1);
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
         const kiln__declared_param *param = &spec->template->params[i];
@@ -235,7 +237,7 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
-    unit->contracts = spec->math == KILN__MATH_TORCH;
+    unit->contracts = spec->math != KILN__MATH_PORTABLE;
     unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)

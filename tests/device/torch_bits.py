@@ -2,11 +2,13 @@
 
     KILN_LIBRARY=libkiln.so python3 tests/device/torch_bits.py [--parts bits,whole,casts,speed] [--ops relu,gelu]
                                                                [--quick] [--markdown] [--powers 24,27,30] [--rounds 9]
+                                                               [--fields math=fast]
 
 Bits: an op of one input is compared on all 65,536 inputs of float16 and bfloat16 and all 2^32 of float32; in float64,
 and with several inputs, on pairs and triples of special values and on 10^9 random ones. Any NaN equals any NaN. Whole: the
 same for whole numbers, on all pairs of 8-bit values, special values and 10^8 random ones; "-" is an op that torch does not
-have for the type. Casts: from every type to every type. Speed:
+have for the type. Casts: from every type to every type. With --fields, which are appended to each spec, the bits are the
+largest distance in units of the last place, and no distance is a failure. Speed:
 the time of a launch over that of torch's, paired, the median of rounds; "limit" is a copy of as many bytes. Prints a
 line for each op; ends with status 1 if a bit differs.
 """
@@ -169,6 +171,29 @@ def count_differences(got, want):
     return count, int(differs.nonzero()[0]) if count else None
 
 
+def ordered(values):
+    """Whole numbers that count the values in their order: neighbours differ by 1. -0 and +0 are 0."""
+    whole = values.view(PATTERNS[values.element_size()]).long()
+    return torch.where(whole < 0, torch.iinfo(PATTERNS[values.element_size()]).min - whole, whole)
+
+
+def largest_distance(op, reference, sets):
+    """The largest distance in ulp, and where it is; infinite where only one is NaN."""
+    worst, first = 0, ""
+    for given in sets:
+        want = reference(*given)
+        got = poisoned(want)
+        op(*given, out=got)
+        one = got.isnan() != want.isnan()
+        apart = (ordered(got) - ordered(want)).abs().masked_fill(got.isnan(), 0)
+        at = int(one.nonzero()[0]) if one.any() else int(apart.argmax())
+        distance = float("inf") if one.any() else int(apart[at])
+        if distance > worst:
+            worst = distance
+            first = f"{[t[at].item() for t in given]}: {got[at].item()!r}, torch {want[at].item()!r}"
+    return worst, first
+
+
 def compare_op(op, reference, sets):
     """How many results differ, of how many, and the first that does. The dtype of the result is compared too."""
     wrong = total = 0
@@ -185,10 +210,10 @@ def compare_op(op, reference, sets):
     return wrong, total, first
 
 
-def check_bits(chosen, quick, markdown):
+def check_bits(chosen, quick, markdown, fields):
     failed = 0
     print("| op | " + " | ".join(DTYPES) + " |\n|---|" + "---:|" * len(DTYPES) if markdown else
-          f"{'differing bits':28}" + "".join(f"{d:>16}" for d in DTYPES), flush=True)
+          f"{'distance in ulp' if fields else 'differing bits':28}" + "".join(f"{d:>16}" for d in DTYPES), flush=True)
     for inputs, table in TABLES:
         for name, reference in table.items():
             if chosen and name.partition("(")[0] not in chosen:
@@ -197,6 +222,12 @@ def check_bits(chosen, quick, markdown):
             for dtype in DTYPES:
                 sets = unary_inputs(dtype, quick) if inputs == 1 else several_inputs(dtype, inputs, quick)
                 try:
+                    if fields:
+                        distance, first = largest_distance(elementwise(f"{spec_of(name, inputs)} {fields}"), reference,
+                                                           sets)
+                        cells.append(str(distance))
+                        notes += [f"    {dtype}: {first}"] if distance else []
+                        continue
                     wrong, total, first = compare_op(elementwise(spec_of(name, inputs)), reference, sets)
                 except RuntimeError as error:
                     wrong, total, first = 1, 0, str(error).splitlines()[0]
@@ -321,14 +352,14 @@ def measure(calls, rounds, count):
     return [statistics.median(t / base for t, base in zip(row, times[0])) for row in times]
 
 
-def check_speed(chosen, powers, rounds):
+def check_speed(chosen, powers, rounds, fields):
     columns = list(itertools.product(("f32", "f16", "bf16"), powers))
     print(f"{'time / torch, time / limit':28}" + "".join(f"{d + ' 2^' + str(p):>16}" for d, p in columns), flush=True)
     for inputs, table in TABLES:
         for name, reference in table.items():
             if chosen and name.partition("(")[0] not in chosen:
                 continue
-            op, cells = elementwise(spec_of(name, inputs)), []
+            op, cells = elementwise(f"{spec_of(name, inputs)} {fields}".strip()), []
             for dtype, power in columns:
                 floating, _ = DTYPES[dtype]
                 given = [torch.randn(1 << power, device="cuda", dtype=floating) for _ in range(inputs)]
@@ -352,15 +383,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true", help="2^24 random inputs in place of the large sets")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--fields", default="", help="fields of every spec, such as math=fast")
     args = parser.parse_args()
     chosen = set(filter(None, args.ops.split(",")))
     torch.set_grad_enabled(False)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
-    failed = check_bits(chosen, args.quick, args.markdown) if "bits" in args.parts else 0
+    failed = check_bits(chosen, args.quick, args.markdown, args.fields) if "bits" in args.parts else 0
     failed += check_whole(chosen, args.quick, args.markdown) if "whole" in args.parts else 0
     failed += check_casts(args.quick, args.markdown) if "casts" in args.parts else 0
     if "speed" in args.parts:
-        check_speed(chosen, [int(p) for p in args.powers.split(",")], args.rounds)
+        check_speed(chosen, [int(p) for p in args.powers.split(",")], args.rounds, args.fields)
     return failed > 0
 
 

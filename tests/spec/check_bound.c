@@ -48,6 +48,22 @@ static const struct {
     { "op=whole dtype=f32", 0, 1, 0, 3 },
     { "op=whole dtype=f32", 1, 2, 2, 1 },
     { "op=exp dtype=f32", -200, 0, 0x1p-149, 1e-40 },
+    /* CUDA's fast functions in float32: their bounds are wider, and div and sqrt have one. */
+    { "op=exp dtype=f32 math=fast", 0, 1, 1 + 4 * 0x1p-23, 1 + 6 * 0x1p-23 },
+    { "op=exp dtype=f32 math=fast", 20, 485165195.40979, 485165195.40979 + 27 * 0x1p5, 485165195.40979 + 29 * 0x1p5 },
+    { "op=exp dtype=f32 math=fast", -200, 0, 100 * 0x1p-149, 1e-40 },
+    { "op=exp dtype=f16 math=fast", 0, 1, 1 + 0x1p-10, 1 + 3 * 0x1p-10 },
+    { "op=exp dtype=f64 math=fast", 20, 485165195.40979, 485165195.40979 + 4 * 0x1p-24, 485165195.40979 + 6 * 0x1p-24 },
+    { "op=tanh dtype=f32 math=fast", 1, 0.761594155955765, 0.7619, 0.7621 },
+    { "op=tanh dtype=f32 math=fast", -INFINITY, -1, -1 + 0x1p-11, -1 + 0x1p-10 },
+    { "op=reciprocal dtype=f32 math=fast", 1, 1, 1 + 2 * 0x1p-23, 1 + 4 * 0x1p-23 },
+    { "op=reciprocal dtype=f16 math=fast", 1, 1, 1 + 0x1p-10, 1 + 3 * 0x1p-10 },
+    { "op=reciprocal dtype=f32 math=fast", INFINITY, 0, 0, 0x1p-147 },
+    { "op=sqrt dtype=f32 math=fast", 1, 1, 1 + 0x1p-23, 1 + 2 * 0x1p-23 },
+    { "op=log dtype=f32 math=fast", 1, 0, 0x1p-22, 0x1p-21 },
+    { "op=log10 dtype=f32 math=fast", 1e10, 10, 10 + 6 * 0x1p-20, 10 + 8 * 0x1p-20 },
+    { "op=sigmoid dtype=f32 math=fast", 0, 0.5, 0.5000002, 0.500001 },
+    { "op=sigmoid dtype=f32 math=fast", -INFINITY, 0, 0, 0x1p-100 },
 };
 
 START_TEST(test_bound__an_error_is_carried_through_an_expression)
@@ -79,9 +95,19 @@ static const struct {
     const char *spec;
     bool exact;
 } specs[] = {
-    { "op=hardswish", true },           { "op=tanh_backward", true }, { "op=gelu", false },
-    { "op=relu(gelu(x))", false },      { "op=tanh", false },         { "op=tanh math=portable", true },
+    { "op=hardswish", true },
+    { "op=tanh_backward", true },
+    { "op=gelu", false },
+    { "op=relu(gelu(x))", false },
+    { "op=tanh", false },
+    { "op=tanh math=portable", true },
     { "op=exp template=rowsum", true },
+    { "op=relu math=fast", true },
+    { "op=div math=fast", false },
+    { "op=softsign math=fast", false },
+    { "op=hardsigmoid math=fast", true },
+    { "op=sqrt math=fast", false },
+    { "op=sqrt math=fast dtype=f64", true },
 };
 
 START_TEST(test_bound__portable_and_arithmetic_are_exact)

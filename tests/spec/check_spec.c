@@ -116,6 +116,7 @@ static const struct {
     { "op=hardsigmoid_linear(beta=0.25)", "op=hardsigmoid_linear(0.2,0.25)" },
     { "math=portable op=relu6 dtype=f16", "op=relu6 dtype=f16 math=portable" },
     { "op=relu6 math=torch", "op=relu6" },
+    { "math=fast op=relu6", "op=relu6 math=fast" },
     { "op=relu6 template=rowsum math=portable", "op=relu6 template=rowsum" },
 };
 
@@ -169,9 +170,10 @@ static const struct {
     { "dtype=bfloat16", KILN_ESPEC, "unknown dtype 'bfloat16': did you mean bf16?" },
     { "dtype=flo", KILN_ESPEC,
       "unknown dtype 'flo': f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8 or bool" },
-    { "math=fast", KILN_ESPEC, "unknown math 'fast': torch or portable" },
+    { "math=exact", KILN_ESPEC, "unknown math 'exact': torch, fast or portable" },
     { "math=Portable", KILN_ESPEC, "unknown math 'Portable': did you mean portable?" },
     { "template=rowsum math=torch", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
+    { "template=rowsum math=fast", KILN_ESPEC, "template rowsum takes no math=fast: portable" },
     { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC,

@@ -184,6 +184,8 @@ START_TEST(test_unit__different_specs_give_different_source)
         "op=hardtanh(-0,1) dtype=f32 block=64 elems=4 vector=4 cache=plain",
         "op=hardtanh(0,1) dtype=f32 block=64 elems=4 vector=4 cache=plain",
         "op=hardtanh(add(x,y),-1,1) dtype=f32 block=64 elems=4 vector=4 cache=plain",
+        "op=hardtanh(-1,1) dtype=f32 math=fast block=64 elems=4 vector=4 cache=plain",
+        "op=hardtanh(-1,1) dtype=f32 math=portable block=64 elems=4 vector=4 cache=plain",
     };
     kiln__unit *units[COUNT(other)];
     for (int i = 0; i < COUNT(other); i++) {
@@ -193,6 +195,19 @@ START_TEST(test_unit__different_specs_give_different_source)
     }
     for (int i = 0; i < COUNT(other); i++)
         kiln__unit_free(units[i]);
+}
+END_TEST
+
+START_TEST(test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable)
+{
+    kiln__unit *torch = make("op=sigmoid"), *fast = make("op=sigmoid math=fast"), *none = make("op=tanh math=portable");
+    ck_assert(torch->contracts && fast->contracts && !none->contracts);
+    ck_assert_ptr_null(strstr(torch->source, "#define KILN_MATH"));
+    ck_assert_ptr_nonnull(strstr(fast->source, "#define KILN_MATH_FAST 1\n"));
+    ck_assert_ptr_nonnull(strstr(none->source, "#define KILN_MATH_PORTABLE 1\n"));
+    kiln__unit_free(torch);
+    kiln__unit_free(fast);
+    kiln__unit_free(none);
 }
 END_TEST
 
@@ -389,6 +404,7 @@ Suite *kiln_test_spec_unit_suite(void)
     tcase_add_test(tcase, test_unit__target_is_no_part_of_the_source);
     tcase_add_test(tcase, test_unit__differently_written_equal_specs_give_equal_units);
     tcase_add_test(tcase, test_unit__different_specs_give_different_source);
+    tcase_add_test(tcase, test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable);
     tcase_add_test(tcase, test_unit__rule_says_how_to_launch);
     tcase_add_loop_test(tcase, test_unit__what_a_template_cannot_do_is_said, 0, COUNT(impossible));
     tcase_add_test(tcase, test_unit__enumerations_are_numbered);
