@@ -516,7 +516,7 @@ KILN_FN kiln_real kiln_atan2(kiln_real x, kiln_real y)
 //! sqrt(x * x + y * y), without overflow on the way.
 KILN_FN kiln_real kiln_hypot(kiln_real x, kiln_real y)
 {
-    return KILN_LIBRARY(hypot)(x, y);
+    return KILN_LIBRARY(hypot)(KILN_QUIET(x), KILN_QUIET(y));
 }
 
 //! function pow(x, y)
@@ -531,7 +531,7 @@ KILN_FN kiln_real kiln_pow(kiln_real x, kiln_real y)
         power = y % 2 != 0 ? kiln_mul(power, x) : power;
     return power;
 #else
-    return KILN_LIBRARY(pow)(x, y);
+    return KILN_LIBRARY(pow)(KILN_QUIET(x), KILN_QUIET(y));
 #endif
 }
 

@@ -43,6 +43,13 @@
 #define KILN_LIBRARY(name) __builtin_##name##f
 #endif
 
+/* hypot(inf, NaN) and pow(NaN, 0) are numbers, but not in the C library where the NaN is a signaling one. */
+#if defined(__CUDACC__)
+#define KILN_QUIET(x) (x)
+#else
+#define KILN_QUIET(x) ((x) == (x) ? (x) : (kiln_real)__builtin_nan(""))
+#endif
+
 /* The first KILN_INPUTS of three things: parameters, declarations, arguments or expressions. */
 #if KILN_INPUTS == 1
 #define KILN_TAKE(x, y, z) x

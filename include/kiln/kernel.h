@@ -76,7 +76,7 @@ enum { KILN_DIMS_MAX = 4 };
 typedef struct kiln_param {
     size_t size;
     const char *name; /* "": unknown */
-    const char *type; /* "f32", "uint64"; "": unknown */
+    const char *type; /* "f32", "u64"; "": unknown */
     kiln_role role;
     uint32_t bytes; /* of an element, or of the number */
     uint32_t dims;  /* of an array */

@@ -37,7 +37,7 @@ static int find_name(const kiln__template *template, kiln__word name)
     return kiln__template_param(template, name.text, name.length);
 }
 
-/* The number of elements that a spec expects, a large one if it names none; bounded, so that formulas can multiply it. */
+/* The number of elements that a spec expects, a large one if it names none. Formulas can multiply it. */
 static int64_t hint_of(const kiln__fields *spec)
 {
     const uint64_t most = UINT64_C(1) << 48;

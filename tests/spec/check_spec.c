@@ -346,7 +346,7 @@ static const struct {
       "op=relu6 template=toy dtype=f32 block=128 elems=6 vector=2 cache=stream over=1 target=sm_90" },
     { "template=toy op=mul(add(x,y),z) dtype=f64 n=9", &sm_90,
       "op=mul(add(x,y),z) template=toy dtype=f64 block=128 elems=2 vector=2 cache=plain over=4 target=sm_90 n=9" },
-    /* The hint chooses the default of an array that a cache may hold, and a long op takes more elements in large ones. */
+    /* The hint chooses the default of an array that a cache may hold. A long op takes more elements in large ones. */
     { "op=relu6", &sm_90, "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
     { "op=relu6 n=1048576", &sm_90,
       "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=1048576" },

@@ -96,13 +96,14 @@ static const struct usage usage = {
     "kiln bench SPEC... [--size N|AxB|LIST|NAME=N]... [--arg NAME=VALUE]... [--rounds N] [--no-verify]\n"
     "                  [--csv FILE] [--plot PICTURE] [options]",
     "Measures kernels on random values made on the device, after checking every result against the cpu backend\n"
-    "bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the device's own\n"
-    "memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and ranges:\n"
-    "block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216. LIST is several sizes: 1M,4M\n"
-    "or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than 20 us are replayed from a graph, so that\n"
-    "their time is not the host's time for launches. Ctrl-C between two sizes ends the command with the results\n"
-    "so far. A user-defined template whose arrays are not all of one size takes its sizes by name, and the numbers\n"
-    "that are given at launch; its results are compared with its cpu twin, or with a second launch.",
+    "bit for bit or within the bounds of its functions. The ratio is the time over that of a copy of the same\n"
+    "traffic: the better of the device's own memory copy and a plain copy kernel, timed in the same rounds.\n"
+    "Fields may be lists and ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply:\n"
+    "4096x393216. LIST is several sizes: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than\n"
+    "20 us are replayed from a graph, so that their time is not the host's time for launches. Ctrl-C between two\n"
+    "sizes ends the command with the results so far. A user-defined template whose arrays are not all of one size\n"
+    "takes its sizes by name, and the numbers that are given at launch; its results are compared with its cpu\n"
+    "twin, or with a second launch.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
     "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg\n"

@@ -66,8 +66,7 @@ static const struct usage usage = {
     "shape and dtype: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is\n"
     "stored as <u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. A template can declare other shapes\n"
     "of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. A file is never converted.\n"
-    " FILE of --out may be one of the inputs: it is replaced only when\n"
-    "all results are there.",
+    "FILE of --out may be one of the inputs: it is replaced only when all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
 };

@@ -49,11 +49,12 @@ static const struct usage usage = {
     "kiln sweep SPEC... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot]\n"
     "                  [--csv FILE] [--plot PICTURE] [options]",
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
-    "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
-    "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
-    "block=64..1024*2. Kernels that take a GPU less than 20 us are replayed from a graph, so that their time is not\n"
-    "the host's time for launches. Ctrl-C ends the command with the results so far. The arrays do not fit into the\n"
-    "caches, unless --hot lets them. gnuplot draws the picture; kiln plot does so later, from the table.",
+    "against the cpu backend, bit for bit or within the bounds of its functions, and times each once in every\n"
+    "round, beside two plain copies of as many bytes. Nothing is left out; kiln tune finds the fastest sooner.\n"
+    "Fields may be lists and ranges: block=64..1024*2. Kernels that take a GPU less than 20 us are replayed from\n"
+    "a graph, so that their time is not the host's time for launches. Ctrl-C ends the command with the results so\n"
+    "far. The arrays do not fit into the caches, unless --hot lets them. gnuplot draws the picture; kiln plot\n"
+    "does so later, from the table.",
     "  kiln sweep 'op=hardsigmoid dtype=f32' --size 4096x393216 --plot hardsigmoid.svg\n"
     "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -\n"
     "  kiln sweep transpose.cu --size rows=8192 --size cols=4096 --csv -",
