@@ -141,7 +141,8 @@ static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const 
             args[j] = all[node->args[j]];
         for (uint32_t j = 0; op != NULL && j < op->params; j++)
             params[j] = (estimate){ round_value(e, node->params[j]), 0 };
-        all[i] = op != NULL ? estimate_real(e, op->real, args, params) : (estimate){ inputs[node->input], 0 };
+        all[i] = op != NULL ? estimate_real(e, op->real, args, params)
+                            : (estimate){ round_value(e, inputs[node->input]), 0 }; /* a whole number may need that */
     }
     return all[expr->count - 1];
 }

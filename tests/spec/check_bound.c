@@ -48,6 +48,8 @@ static const struct {
     { "op=whole dtype=f32", 0, 1, 0, 3 },
     { "op=whole dtype=f32", 1, 2, 2, 1 },
     { "op=exp dtype=f32", -200, 0, 0x1p-149, 1e-40 },
+    /* 2^31 - 1 is 2^31 as a float. */
+    { "op=tan dtype=i32", 2147483647, -4.08428955078125, -4.084287643432617, -4.084281921386719 },
     /* CUDA's fast functions in float32: their bounds are wider, and div and sqrt have one. */
     { "op=exp dtype=f32 math=fast", 0, 1, 1 + 4 * 0x1p-23, 1 + 6 * 0x1p-23 },
     { "op=exp dtype=f32 math=fast", 20, 485165195.40979, 485165195.40979 + 27 * 0x1p5, 485165195.40979 + 29 * 0x1p5 },
