@@ -6,6 +6,7 @@
 
 #include <kiln/kernel.h>
 #include <kiln/tune.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +131,59 @@ static void check_op(const char *op, const char *dtype)
     printf("equal  %-22s %-4s %u cases of up to %d elements\n", op, dtype, cases, COUNT);
 }
 
+/* The last two with math=fast. */
+static const char *const all_dtypes[] = { "f32", "f64", "f16", "bf16", "f8e4m3", "f8e5m2", "i8",
+                                          "i16", "i32", "i64", "u8",   "bool",   "f32",    "f16" };
+enum { DTYPES = sizeof(all_dtypes) / sizeof(all_dtypes[0]), EXACT = DTYPES - 2 };
+
+/* The spec of an op. False: the op has no value for the dtype. */
+static bool write_spec(char *text, size_t size, const kiln_op_info *op, size_t d)
+{
+    snprintf(text, size, "op=%s dtype=%s%s", op->name, all_dtypes[d], d < EXACT ? "" : " math=fast");
+    return !op->whole_only || strchr(all_dtypes[d], 'f') == NULL;
+}
+
+static void on_built(void *data, kiln_status status, kiln_program *program, const kiln_report *why)
+{
+    (void)data;
+    must(status, why->message);
+    kiln_program_release(program);
+}
+
+/* Asks for an op's kernels and those that they are compared with, so that all processors compile. */
+static int build_op(void *queue, const kiln_op_info *op)
+{
+    char text[128];
+    for (size_t i = 0; i < 2 * DTYPES; i++) {
+        kiln_request request = KILN_INIT(kiln_request);
+        kiln_spec *spec;
+        if (!write_spec(text, sizeof(text) - 12, op, i / 2))
+            continue;
+        if (i % 2 != 0)
+            strcat(text, " target=cpu");
+        must(kiln_spec_parse(&spec, service, text, &report), text);
+        request.spec = spec;
+        request.goal = KILN_BUILD;
+        request.device = i % 2 != 0 ? NULL : gpu;
+        must(kiln_submit(NULL, queue, &request, NULL, on_built, NULL, &report), text);
+        kiln_spec_free(spec);
+    }
+    return 0;
+}
+
+static void build_all(void)
+{
+    kiln_queue *queue;
+    must(kiln_queue_open(&queue, service, &report), "queue");
+    must(kiln_ops(service, build_op, queue), "ops");
+    while (kiln_queue_wait(queue, -1) > 0) {
+    }
+    kiln_queue_close(queue, NULL, NULL);
+}
+
 /* An op with its inputs in order, compared by kiln_verify. */
 static int verify_op(void *data, const kiln_op_info *op)
 {
-    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16", "f8e4m3", "f8e5m2", "i8",
-                                          "i16", "i32", "i64", "u8",   "bool",   "f32",    "f16" };
-    enum { DTYPES = sizeof(dtypes) / sizeof(dtypes[0]), EXACT = DTYPES - 2 }; /* the last with math=fast */
     const uint64_t n = 200003; /* all of 16 bits, all pairs of 8 bits or of special values, and random ones */
     char text[128];
     (void)data;
@@ -144,12 +192,10 @@ static int verify_op(void *data, const kiln_op_info *op)
         kiln_arg args[4];
         arrays a;
         unsigned char *out;
-        const char *math = d < EXACT ? "" : " math=fast";
-        if (op->whole_only && strchr(dtypes[d], 'f') != NULL)
+        if (!write_spec(text, sizeof(text), op, d))
             continue;
-        snprintf(text, sizeof(text), "op=%s dtype=%s%s", op->name, dtypes[d], math);
         kiln_kernel *kernel = get(text);
-        make_arrays(&a, dtypes[d]);
+        make_arrays(&a, all_dtypes[d]);
         must(kiln_alloc((void **)&out, gpu, COUNT * sizeof(double), &report),
              "memory"); /* for any type of the result */
         args[0] = KILN_ARRAY(out, COUNT * sizeof(double));
@@ -158,7 +204,7 @@ static int verify_op(void *data, const kiln_op_info *op)
             args[1 + i] = KILN_ARRAY(a.device[i], a.bytes);
         }
         must(kiln_verify(&found, service, kernel, NULL, &n, 1, args, 1 + op->inputs, NULL, &report), text);
-        printf("%s %-22s %-6s %d elements%s\n", found.bounded ? "within" : "equal ", op->name, dtypes[d], (int)n, math);
+        printf("%s %s, %d elements\n", found.bounded ? "within" : "equal ", text, (int)n);
         kiln_free(gpu, out);
         kiln_kernel_release(kernel);
         free_arrays(&a);
@@ -308,6 +354,7 @@ int main(int count, char **arguments)
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
             check_op(ops[i], dtypes[d]);
+    build_all();
     must(kiln_ops(service, verify_op, NULL), "ops");
     if (count > 2)
         check_templates(arguments[2]);
