@@ -42,9 +42,9 @@ typedef struct arrays {
     size_t bytes;
 } arrays;
 
-static void make_arrays(arrays *a, const char *dtype)
+static void make_arrays(arrays *a, const char *dtype, size_t n)
 {
-    a->bytes = (COUNT + 8) * values_size(dtype);
+    a->bytes = n * values_size(dtype);
     a->want = malloc(a->bytes);
     a->got = malloc(a->bytes);
     must(kiln_alloc((void **)&a->out, gpu, a->bytes, &report), "memory");
@@ -53,7 +53,7 @@ static void make_arrays(arrays *a, const char *dtype)
         must(kiln_alloc((void **)&a->device[i], gpu, a->bytes, &report), "memory");
         if (a->host[i] == NULL || a->want == NULL || a->got == NULL)
             exit(2);
-        values_fill(a->host[i], COUNT + 8, dtype, i);
+        values_fill(a->host[i], n, dtype, i);
     }
 }
 
@@ -111,7 +111,7 @@ static void check_op(const char *op, const char *dtype)
     arrays a;
     unsigned cases = 0;
     char text[256];
-    make_arrays(&a, dtype);
+    make_arrays(&a, dtype, COUNT + 8);
     snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", op, dtype);
     kiln_kernel *reference = get(text);
     for (size_t g = 0; g < sizeof(geometries) / sizeof(geometries[0]); g++) {
@@ -195,7 +195,7 @@ static int verify_op(void *data, const kiln_op_info *op)
         if (!write_spec(text, sizeof(text), op, d))
             continue;
         kiln_kernel *kernel = get(text);
-        make_arrays(&a, all_dtypes[d]);
+        make_arrays(&a, all_dtypes[d], n);
         must(kiln_alloc((void **)&out, gpu, COUNT * sizeof(double), &report),
              "memory"); /* for any type of the result */
         args[0] = KILN_ARRAY(out, COUNT * sizeof(double));
@@ -275,7 +275,7 @@ static void check_template(const char *directory, const char *name, const char *
     kiln_kernel *kernel = get(spec);
     snprintf(spec, sizeof(spec), "op=%s dtype=f32 target=cpu", reference);
     kiln_kernel *other = get(spec);
-    make_arrays(&a, dtype);
+    make_arrays(&a, dtype, COUNT + 8);
     compare(&a, kernel, other, dtype, COUNT, 0, 0);
     compare(&a, kernel, other, dtype, COUNT - 3, 3, 0);
     compare(&a, kernel, other, dtype, 1, 0, 0);
@@ -294,7 +294,7 @@ static void check_transpose(const char *directory, const char *dtype)
     uint64_t bytes = (uint64_t)ROWS * COLS * values_size(dtype);
     snprintf(path, sizeof(path), "%s/transpose.cu", directory);
     must(kiln_template_load(service, path, NULL, &report), path);
-    make_arrays(&a, dtype);
+    make_arrays(&a, dtype, COUNT + 8);
     must(kiln_upload(gpu, a.device[0], a.host[0], a.bytes, &report), "copy");
     snprintf(spec, sizeof(spec), "template=transpose dtype=%s target=cpu", dtype);
     kiln_kernel *reference = get(spec);
