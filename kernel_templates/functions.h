@@ -149,28 +149,28 @@ KILN_FN kiln_real kiln_fmod(kiln_real x, kiln_real y)
 //! x / y of whole numbers, without its fraction; -1 where y is 0.
 KILN_FN kiln_real kiln_quotient(kiln_real x, kiln_real y)
 {
-    return y == 0 ? -1 : y == -1 ? kiln_neg(x) : (kiln_real)((kiln_whole_t)x / (kiln_whole_t)y);
+    return y == 0 ? -1 : y == -1 ? kiln_neg(x) : x / y;
 }
 
 //! function bitwise_and(x, y)
 //! The bits that two whole numbers both have.
 KILN_FN kiln_real kiln_bitwise_and(kiln_real x, kiln_real y)
 {
-    return (kiln_real)((kiln_whole_t)x & (kiln_whole_t)y);
+    return x & y;
 }
 
 //! function bitwise_or(x, y)
 //! The bits that one or both of two whole numbers have.
 KILN_FN kiln_real kiln_bitwise_or(kiln_real x, kiln_real y)
 {
-    return (kiln_real)((kiln_whole_t)x | (kiln_whole_t)y);
+    return x | y;
 }
 
 //! function bitwise_xor(x, y)
 //! The bits that just one of two whole numbers has.
 KILN_FN kiln_real kiln_bitwise_xor(kiln_real x, kiln_real y)
 {
-    return (kiln_real)((kiln_whole_t)x ^ (kiln_whole_t)y);
+    return x ^ y;
 }
 
 //! function bitwise_not(x)
@@ -180,7 +180,7 @@ KILN_FN kiln_real kiln_bitwise_not(kiln_real x)
 #if defined(KILN_DTYPE_BOOL)
     return x == 0;
 #else
-    return (kiln_real) ~(kiln_whole_t)x;
+    return ~x;
 #endif
 }
 
@@ -189,7 +189,7 @@ KILN_FN kiln_real kiln_bitwise_not(kiln_real x)
 KILN_FN kiln_real kiln_bitwise_left_shift(kiln_real x, kiln_real y)
 {
     const int bits = 8 * KILN_BYTES;
-    return y < 0 || y >= bits ? 0 : (kiln_real)(kiln_whole_t)((unsigned long long)(kiln_whole_t)x << (int)y);
+    return y < 0 || y >= bits ? 0 : (kiln_real)((kiln_bits_t)x << y);
 }
 
 //! function bitwise_right_shift(x, y)
@@ -201,7 +201,7 @@ KILN_FN kiln_real kiln_bitwise_right_shift(kiln_real x, kiln_real y)
 #else
     const int most = 8 * KILN_BYTES - 1;
 #endif
-    return (kiln_real)((kiln_whole_t)x >> (y < 0 || y > most ? most : (int)y));
+    return x >> (y < 0 || y > most ? most : y);
 }
 
 //! function exp(x)

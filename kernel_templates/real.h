@@ -181,13 +181,11 @@ typedef float kiln_real;
 typedef unsigned int kiln_bits_t;
 #endif
 
-/* One thing where values are whole numbers, another where they are real; and the type of a whole number. */
+/* One thing where values are whole numbers, another where they are real. */
 #if defined(KILN_WHOLE)
 #define KILN_WHOLE_OR(whole, real) (whole)
-typedef kiln_real kiln_whole_t;
 #else
 #define KILN_WHOLE_OR(whole, real) (real)
-typedef long long kiln_whole_t;
 #endif
 
 /* ---- Primitives ------------------------------------------------------------------------------------------------
@@ -369,7 +367,7 @@ KILN_FN kiln_bool kiln_store_bool(kiln_real value) { return value != 0; }
 
 /* Without its fraction. A value that int or long long does not hold becomes the nearest of these, NaN of a float
  * becomes 0 in int, and any other NaN the least: so do the instructions of a GPU. */
-#if defined(KILN_WHOLE) || defined(__CUDACC__)
+#if defined(KILN_WHOLE)
 
 KILN_FN int kiln_to_int(kiln_real value)
 {
@@ -379,6 +377,30 @@ KILN_FN int kiln_to_int(kiln_real value)
 KILN_FN long long kiln_to_long(kiln_real value)
 {
     return (long long)value;
+}
+
+#elif defined(__CUDACC__) && defined(KILN_DTYPE_F64) /* a cast of a constant out of range has no value in C++ */
+
+KILN_FN int kiln_to_int(kiln_real value)
+{
+    return __double2int_rz(value);
+}
+
+KILN_FN long long kiln_to_long(kiln_real value)
+{
+    return __double2ll_rz(value);
+}
+
+#elif defined(__CUDACC__)
+
+KILN_FN int kiln_to_int(kiln_real value)
+{
+    return __float2int_rz(value);
+}
+
+KILN_FN long long kiln_to_long(kiln_real value)
+{
+    return __float2ll_rz(value);
 }
 
 #else

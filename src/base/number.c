@@ -145,14 +145,34 @@ static void format_number(char out[KILN__NUMBER_SIZE], double value)
     lay_out_digits(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
 }
 
+static unsigned exponent_of(double value, uint64_t *bits)
+{
+    memcpy(bits, &value, sizeof(*bits));
+    return *bits >> 52 & 2047;
+}
+
 bool kiln__number_is_whole(double value)
 {
     uint64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    unsigned exponent = bits >> 52 & 2047;
+    unsigned exponent = exponent_of(value, &bits);
     if (exponent < 1023)
         return bits << 1 == 0;
-    return exponent >= 1023 + 52 ? exponent < 2047 : bits << (12 + exponent - 1023) == 0;
+    return exponent >= 1023 + 52 ? exponent < 1023 + 63 : bits << (12 + exponent - 1023) == 0;
+}
+
+bool kiln__number_is_wide(double value)
+{
+    uint64_t bits;
+    return exponent_of(value, &bits) >= 1023 + 31;
+}
+
+unsigned kiln__number_octave(uint64_t n)
+{
+    unsigned floor = 0;
+    while (floor < 63 && n >> (floor + 1) != 0)
+        floor++;
+    const uint64_t root = 0xb504f333f9de6484u; /* of 2, times 2^63 */
+    return floor < 63 && n << (63 - floor) > root ? floor + 1 : floor;
 }
 
 void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)

@@ -16,8 +16,13 @@ bool kiln__number_parse_uint(const char *text, size_t length, uint64_t *out);
  * values too large ("1e999"), white space and text of 2048 characters or more included. */
 bool kiln__number_parse(const char *text, size_t length, double *out);
 
-/* Whether a value is a whole number, by its bits: no flag of the host's is raised. */
+/* Whether a value is a whole number within 64 bits, and whether it needs more than 32. By its bits, so that no flag of
+ * the host's is raised. */
 bool kiln__number_is_whole(double value);
+bool kiln__number_is_wide(double value);
+
+/* The logarithm of a number to base 2, rounded to the nearest whole number; 0 for 0. */
+unsigned kiln__number_octave(uint64_t n);
 
 /* The decimal text with the fewest digits that reads back as the same double: "0.2", "-1", "100", "1e-30", "inf".
  * Plain from 1e-4 to below 1e16, else with an exponent. -0 is "-0"; NaN is "nan". */

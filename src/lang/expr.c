@@ -307,12 +307,17 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
 }
 
 /* The first op for which something does not hold, or NULL. */
-static bool is_whole(const kiln__expr_node *node, const kiln__op *op)
+static void take_kind(kiln__expr_kind *out, const kiln__expr_node *node, const kiln__op *op)
 {
-    bool whole = kiln__op_of_integers(op)->whole;
-    for (uint32_t i = 0; i < op->params; i++)
-        whole = whole && kiln__number_is_whole(node->params[i]);
-    return whole;
+    const kiln__real *whole = kiln__op_of_integers(op);
+    out->whole = out->whole && whole->whole;
+    out->wide = out->wide || whole->wide;
+    for (uint32_t i = 0; i < op->params; i++) {
+        out->whole = out->whole && kiln__number_is_whole(node->params[i]);
+        out->wide = out->wide || kiln__number_is_wide(node->params[i]);
+    }
+    out->integral = out->integral || op->real->integral;
+    out->truth = op->real->truth;
 }
 
 kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table *table)
@@ -321,9 +326,9 @@ kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table 
     for (uint32_t i = 0; i < expr->count; i++) {
         const kiln__expr_node *node = &expr->nodes[i];
         const kiln__op *op = node->op >= 0 ? kiln__op_at(table, (uint32_t)node->op) : NULL;
-        kind.whole = kind.whole && (op == NULL || is_whole(node, op));
-        kind.integral = kind.integral || (op != NULL && op->real->integral);
-        kind.truth = op != NULL && op->real->truth;
+        kind.truth = false; /* unless that of the last node is true */
+        if (op != NULL)
+            take_kind(&kind, node, op);
     }
     return kind;
 }

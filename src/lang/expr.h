@@ -43,6 +43,7 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
 /* The kind of numbers that an expression takes and gives. */
 typedef struct kiln__expr_kind {
     bool whole;    /* it gives whole numbers, if the inputs are such */
+    bool wide;     /* some number in it needs more than 32 bits */
     bool integral; /* it has no value for other inputs */
     bool truth;    /* the value is that of a comparison */
 } kiln__expr_kind;

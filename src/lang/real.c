@@ -287,6 +287,13 @@ static bool is_whole(const binder *b, const kiln__real_node *node)
     }
 }
 
+static bool is_wide(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->wide;
+    return node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
+}
+
 /* Whether a node takes whole numbers alone. */
 static bool is_integral(const binder *b, const kiln__real_node *node)
 {
@@ -311,6 +318,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
     b->out->portable = b->out->portable && is_portable(b, &node);
     b->out->fast = b->out->fast || is_fast(b, &node);
     b->out->whole = b->out->whole && is_whole(b, &node);
+    b->out->wide = b->out->wide || is_wide(b, &node);
     b->out->integral = b->out->integral || is_integral(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);

@@ -130,6 +130,10 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 static kiln_status fail_overlap(const passing *p, uint32_t i, uint32_t j)
 {
     const kiln__plan_arg *args = p->kernel->plan->args;
+    if (args[i].in_place && args[i].bytes != args[j].bytes)
+        return FAIL(p->report, KILN_EOVERLAP,
+                    "arguments %s and %s overlap, and their elements have other sizes: use separate arrays",
+                    args[i].name, args[j].name);
     if (args[i].in_place)
         return FAIL(p->report, KILN_EOVERLAP,
                     "arguments %s and %s partly overlap: use the same pointer for both, or separate arrays",

@@ -160,8 +160,12 @@ bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double g
     estimate result = estimate_expr(&e, spec->op, inputs);
     if (result.error == 0)
         return false;
-    if (stored == KILN__DTYPE_BOOL)
-        return apart <= result.error;
+    if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */
+        return apart <= 1 && (apart <= result.error || fabs(result.value) <= result.error);
     bool stores = kiln__dtype_unit(1, stored) > kiln__dtype_unit(1, e.computed);
-    return apart <= result.error + (stores ? unit : 0) || fabs(want) + result.error > kiln__dtype_largest(stored);
+    double error = result.error + (stores ? unit : 0), around = ldexp(1, 8 * (int)kiln__dtype_bytes(stored));
+    if (!kiln__dtype_is_real(stored)) /* they wrap around */
+        return apart <= error || (apart < around && around - apart <= error);
+    bool overflows = fabs(result.value) + error > kiln__dtype_largest(stored);
+    return apart <= error || (overflows && !(isfinite(got) && isfinite(want)));
 }

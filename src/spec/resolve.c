@@ -2,6 +2,7 @@
  * the nearest values that hold. */
 #include "spec/fields.h"
 
+#include "base/number.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -37,11 +38,13 @@ static int find_name(const kiln__template *template, kiln__word name)
     return kiln__template_param(template, name.text, name.length);
 }
 
-/* The number of elements that a spec expects, a large one if it names none. Formulas can multiply it. */
+/* The nearest power of two to the number of elements that a spec expects, as wisdom and manifests know it; a large one
+ * if it names none. Formulas can multiply it. */
 static int64_t hint_of(const kiln__fields *spec)
 {
-    const uint64_t most = UINT64_C(1) << 48;
-    return (int64_t)(spec->n_set && spec->n < most ? spec->n : most);
+    const unsigned most = 48;
+    unsigned octave = spec->n_set && spec->n > 0 ? kiln__number_octave(spec->n) : most;
+    return INT64_C(1) << (octave < most ? octave : most);
 }
 
 /* A kiln__formula_lookup. An unset parameter reads as 0. */
@@ -368,6 +371,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln
         status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
                       spec->template->name, kiln__spec_inputs(spec), op, out->op->inputs);
     out->dtype = spec->dtype;
+    out->result = spec->dtype; /* that of the template's output, also where the op is a comparison */
     return status;
 }
 

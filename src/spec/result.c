@@ -39,12 +39,23 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
 {
     char text[128];
     kiln__text op = { 0 };
-    if (!kiln__dtype_is_real(spec->dtype) || !kiln__expr_kind_of(spec->op, &spec->catalog->ops).integral)
-        return KILN_OK;
+    kiln__expr_kind kind = kiln__expr_kind_of(spec->op, &spec->catalog->ops);
+    kiln__dtype computed = kiln__spec_computed(spec);
+    const char *dtype = kiln__dtype_name(spec->dtype);
     kiln__expr_format(spec->op, &spec->catalog->ops, &op);
     kiln__text_copy(text, sizeof(text), kiln__text_string(&op));
     kiln__text_fini(&op);
-    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                      "op %s takes whole numbers, and dtype=%s has others: use i8, i16, i32, i64, u8 or bool", text,
-                      kiln__dtype_name(spec->dtype));
+    if (kind.integral && kiln__dtype_is_real(spec->dtype))
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "op %s takes whole numbers, and dtype=%s has others: use i8, i16, i32, i64, u8 or bool", text,
+                          dtype);
+    if (kind.integral && kiln__dtype_is_real(computed))
+        return kiln__fail(
+            report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+            "op %s mixes real numbers with functions of whole ones: calculate these in an op of their own", text);
+    if (kind.wide && computed == KILN__DTYPE_I32)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "op %s has a number that 32 bits do not hold, in which dtype=%s is calculated: use i64", text,
+                          dtype);
+    return KILN_OK;
 }

@@ -46,7 +46,7 @@ typedef struct sweep {
 
 /* ---- The specs */
 
-/* The part that all specs of a sweep have in common: their op or template, number of inputs, dtype and target. */
+/* The part that all specs of a sweep have in common: their op or template, number of inputs, types, math and target. */
 static bool write_kind(const kiln__fields *spec, kiln__text *out)
 {
     if (!kiln__template_takes_op(spec->template)) {
@@ -55,8 +55,14 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
         kiln__text_printf(out, "op=");
         kiln__spec_value(spec, "op", out);
     }
-    kiln__text_printf(out, " inputs=%u dtype=%s target=%s", (unsigned)kiln__spec_inputs(spec),
-                      kiln__dtype_name(spec->dtype), spec->target.name);
+    kiln__text_printf(out, " inputs=%u dtype=%s", (unsigned)kiln__spec_inputs(spec), kiln__dtype_name(spec->dtype));
+    if (kiln__spec_casts(spec))
+        kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
+    if (spec->math != kiln__math_default(spec->template)) {
+        kiln__text_append(out, " math=");
+        kiln__spec_value(spec, "math", out);
+    }
+    kiln__text_printf(out, " target=%s", spec->target.name);
     return !out->failed;
 }
 

@@ -2,7 +2,7 @@
 #include "wisdom/describe.h"
 
 #include "base/digest.h"
-#include <math.h>
+#include "base/number.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,11 @@ void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
         kiln__arg_role role = arguments->args[i].role;
         out_count += role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
     }
-    snprintf(out, KILN__WISDOM_CLASS, "%u in, %u out, %s", in, out_count, heavy ? "heavy" : "light");
+    char bytes[24] = "";
+    if (kiln__spec_result(spec) != spec->dtype)
+        snprintf(bytes, sizeof(bytes), " of %u bytes", kiln__dtype_bytes(kiln__spec_result(spec)));
+    snprintf(out, KILN__WISDOM_CLASS, "%u in, %u out%s, %s%s", in, out_count, bytes, heavy ? "heavy" : "light",
+             spec->math == KILN__MATH_FAST ? ", fast" : "");
 }
 
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
@@ -24,6 +28,10 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
         kiln__expr_format(spec->op, &spec->catalog->ops, out);
     else
         kiln__text_append(out, "none");
+    if (kiln__spec_casts(spec))
+        kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
+    if (spec->math == KILN__MATH_FAST)
+        kiln__text_append(out, " math=fast");
 }
 
 bool kiln__wisdom_is_complete(const kiln__fields *spec)
@@ -42,10 +50,7 @@ bool kiln__wisdom_is_open(const kiln__fields *spec)
 /* Nearest means nearest as logarithms: the bound between two powers lies at the square root of 2. */
 unsigned kiln__wisdom_size(uint64_t n)
 {
-    unsigned floor = 0;
-    while (floor < 63 && n >> (floor + 1) != 0)
-        floor++;
-    return floor < 63 && (double)n >= ldexp(0x1.6a09e667f3bcdp+0, (int)floor) ? floor + 1 : floor;
+    return kiln__number_octave(n);
 }
 
 void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL])

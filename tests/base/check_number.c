@@ -120,6 +120,19 @@ START_TEST(test_number__whole_numbers_are_digits_only)
 }
 END_TEST
 
+START_TEST(test_number__whole_and_wide_by_their_bits)
+{
+    static const double whole[] = { 0, -0.0, 1, -1, 6, 2147483647, -2147483647, 0x1p+52 + 1, 0x1p+62 };
+    static const double other[] = { 0.5, -1.5, 0x1p-1074, 0x1p+63, INFINITY, NAN, 2147483647.5 };
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        ck_assert_msg(kiln__number_is_whole(whole[i]), "%a", whole[i]);
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        ck_assert_msg(!kiln__number_is_whole(other[i]), "%a", other[i]);
+    ck_assert(!kiln__number_is_wide(2147483647) && !kiln__number_is_wide(-2147483647) && !kiln__number_is_wide(0.1));
+    ck_assert(kiln__number_is_wide(2147483648) && kiln__number_is_wide(-5e9));
+}
+END_TEST
+
 static const struct {
     double value;
     const char *text;
@@ -309,6 +322,7 @@ Suite *kiln_test_base_number_suite(void)
     tcase_add_test(tcase, test_number__reads_exactly_the_given_length);
     tcase_add_test(tcase, test_number__long_text_is_read_up_to_2047_characters);
     tcase_add_test(tcase, test_number__whole_numbers_are_digits_only);
+    tcase_add_test(tcase, test_number__whole_and_wide_by_their_bits);
     tcase_add_loop_test(tcase, test_number__writes_the_fewest_digits, 0, COUNT(formatted));
     tcase_add_test(tcase, test_number__every_text_reads_back_as_the_same_bits);
     tcase_add_test(tcase, test_number__hexadecimal_is_a_literal_of_c);

@@ -66,6 +66,10 @@ static const struct {
     { "op=log10 dtype=f32 math=fast", 1e10, 10, 10 + 6 * 0x1p-20, 10 + 8 * 0x1p-20 },
     { "op=sigmoid dtype=f32 math=fast", 0, 0.5, 0.5000002, 0.500001 },
     { "op=sigmoid dtype=f32 math=fast", -INFINITY, 0, 0, 0x1p-100 },
+    /* Of 8 bits 127 and -128 are neighbours; a number that may be 0 may be true or not. */
+    { "op=exp dtype=f32 out=i8", 4.8520302639196169, -128, 127, 125 },
+    { "op=exp dtype=f32 out=bool", -103.9, 0, 1, 2 },
+    { "op=exp dtype=f32 out=f8e4m3", 6.0, 416, 384, 352 },
 };
 
 START_TEST(test_bound__an_error_is_carried_through_an_expression)

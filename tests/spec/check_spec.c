@@ -350,10 +350,10 @@ static const struct {
     { "op=relu6", &sm_90, "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
     { "op=relu6 n=1048576", &sm_90,
       "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=1048576" },
-    { "op=relu6 n=1048577", &sm_90,
-      "op=relu6 dtype=f32 block=128 elems=8 vector=4 cache=plain target=sm_90 n=1048577" },
-    { "op=add(x,y) n=1048577", &sm_90,
-      "op=add(x,y) dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=1048577" },
+    { "op=relu6 n=2097152", &sm_90,
+      "op=relu6 dtype=f32 block=128 elems=8 vector=4 cache=plain target=sm_90 n=2097152" },
+    { "op=add(x,y) n=2097152", &sm_90,
+      "op=add(x,y) dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90 n=2097152" },
     { "op=gelu dtype=f16", &sm_90, "op=gelu dtype=f16 block=128 elems=16 vector=8 cache=plain target=sm_90" },
     { "op=gelu dtype=f16 n=1000", &sm_90,
       "op=gelu dtype=f16 block=128 elems=8 vector=8 cache=plain target=sm_90 n=1000" },
@@ -362,8 +362,10 @@ static const struct {
     /* The widest of the types bounds an access, the narrowest tells how many elements a thread has. */
     { "op=eq(x,y) dtype=f32", &sm_90, "op=eq(x,y) dtype=f32 block=128 elems=16 vector=4 cache=plain target=sm_90" },
     { "op=copy dtype=u8 out=f64", &sm_90,
-      "op=copy dtype=u8 out=f64 block=128 elems=16 vector=2 cache=plain target=sm_90" },
+      "op=copy dtype=u8 out=f64 block=128 elems=8 vector=2 cache=plain target=sm_90" },
     { "op=exp dtype=i64", &sm_90, "op=exp dtype=i64 block=128 elems=4 vector=2 cache=plain target=sm_90" },
+    { "op=hardtanh(0,5000000000) dtype=i64", &sm_90,
+      "op=hardtanh(0,5000000000) dtype=i64 block=128 elems=2 vector=2 cache=plain target=sm_90" },
     { "op=copy dtype=f32 out=f32", &sm_90, "op=copy dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
 };
 
@@ -393,6 +395,12 @@ static const struct {
     { "template=pair op=add(mul(x,y),z)",
       "mode has no word number 7, and that is its default here (inputs == 3 ? 7 : fast): set mode" },
     { "template=toy op=relu6 elems=5", "over=10 is above 8, and that is its default here (elems * 2): set over" },
+    { "op=bitwise_and(x,y) dtype=f16",
+      "op bitwise_and(x,y) takes whole numbers, and dtype=f16 has others: use i8, i16, i32, i64, u8 or bool" },
+    { "op=exp(bitwise_and(x,y)) dtype=i64", "op exp(bitwise_and(x,y)) mixes real numbers with functions of whole ones: "
+                                            "calculate these in an op of their own" },
+    { "op=hardtanh(0,5000000000) dtype=u8",
+      "op hardtanh(0,5000000000) has a number that 32 bits do not hold, in which dtype=u8 is calculated: use i64" },
 };
 
 START_TEST(test_spec__resolution_names_what_does_not_hold)

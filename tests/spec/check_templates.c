@@ -224,6 +224,48 @@ START_TEST(test_templates__arguments_are_checked_before_anything_runs)
 }
 END_TEST
 
+/* Inputs and result of other sizes: each is aligned to its own elements, and none lies on the other. */
+START_TEST(test_templates__a_result_of_another_size)
+{
+    float x[40], y[40];
+    unsigned char same[48];
+    kiln_kernel *kernel = kiln_test_get(service, "op=eq dtype=f32 target=cpu");
+    for (int i = 0; i < 40; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(i % 2 == 0 ? i : -i);
+    }
+    const void *const in[] = { x + 1, y + 1 };
+    memset(same, 0x5a, sizeof(same));
+    expect(kiln_test_launch(kernel, 37, same + 3, in, NULL, &report), KILN_OK, "");
+    for (int i = 0; i < 37; i++)
+        ck_assert_int_eq(same[3 + i], (i + 1) % 2 == 0);
+    ck_assert(same[2] == 0x5a && same[40] == 0x5a);
+    expect(kiln_test_launch(kernel, 37, x + 1, in, NULL, &report), KILN_EOVERLAP,
+           "arguments out and x overlap, and their elements have other sizes: use separate arrays");
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
+START_TEST(test_templates__a_signature_tells_the_type_of_the_result)
+{
+    static const struct {
+        const char *spec, *type;
+    } rows[] = { { "op=eq", "bool" },
+                 { "op=exp dtype=i8", "f32" },
+                 { "op=add dtype=i8", "i8" },
+                 { "op=copy dtype=f16 out=u8", "u8" },
+                 { "op=copy", "f32" } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const kiln_signature *signature;
+        kiln_spec *spec = kiln_test_spec(service, rows[i].spec);
+        ck_assert_int_eq(kiln_spec_signature(&signature, spec, &report), KILN_OK);
+        ck_assert_str_eq(signature->params[0]->type, rows[i].type);
+        ck_assert_int_eq(signature->params[0]->follows_dtype, 2);
+        kiln_spec_free(spec);
+    }
+}
+END_TEST
+
 /* An empty array has no bytes to share, wherever its pointer leads. */
 START_TEST(test_templates__an_empty_array_overlaps_nothing)
 {
@@ -503,6 +545,8 @@ Suite *kiln_test_spec_templates_suite(void)
     tcase_add_test(tcase, test_templates__the_transpose_transposes);
     tcase_add_test(tcase, test_templates__arguments_are_checked_before_anything_runs);
     tcase_add_test(tcase, test_templates__an_empty_array_overlaps_nothing);
+    tcase_add_test(tcase, test_templates__a_result_of_another_size);
+    tcase_add_test(tcase, test_templates__a_signature_tells_the_type_of_the_result);
     tcase_add_test(tcase, test_templates__kernels_say_what_they_take);
     tcase_add_test(tcase, test_templates__numbers_arrive_in_their_types);
     tcase_add_test(tcase, test_templates__any_template_takes_an_op);

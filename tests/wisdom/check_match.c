@@ -307,6 +307,11 @@ START_TEST(test_wisdom__classes_count_inputs_and_operations)
         { "op=hardsigmoid(hardsigmoid(hardsigmoid(hardsigmoid(hardsigmoid(hardsigmoid(hardsigmoid(hardsigmoid(x)))))))"
           ")",
           "1 in, 1 out, heavy", 32 },
+        { "op=copy dtype=f32 out=f64", "1 in, 1 out of 8 bytes, light", 0 },
+        { "op=copy dtype=f32 out=i32", "1 in, 1 out of 4 bytes, light", 0 },
+        { "op=eq dtype=f16", "2 in, 1 out of 1 bytes, light", 1 },
+        { "op=copy dtype=i8", "1 in, 1 out, light", 0 },
+        { "op=exp dtype=f16 math=fast", "1 in, 1 out, light, fast", 18 },
     };
     char op_class[KILN__WISDOM_CLASS];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

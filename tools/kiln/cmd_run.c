@@ -160,7 +160,7 @@ static int settle_dtype(run_job *job)
     const dtype *natural = NULL;
     kiln_spec *changed = NULL;
     for (size_t i = 0; i < job->count && !natural; i++)
-        if (is_read(&job->arrays[i]) && job->arrays[i].param->follows_dtype)
+        if (is_read(&job->arrays[i]) && job->arrays[i].param->follows_dtype == 1)
             natural = dtype_of_descr(job->arrays[i].npy.descr);
     if (*kiln_spec_field(job->spec, "dtype") || !natural || !natural->of_specs)
         return STATUS_DONE;
@@ -180,7 +180,7 @@ static int settle_dtype(run_job *job)
 static const char *hint_of(const run_job *job, const run_array *array)
 {
     const dtype *natural = dtype_of_descr(array->npy.descr);
-    if (!array->param->follows_dtype || job->settled)
+    if (array->param->follows_dtype != 1 || job->settled)
         return "";
     if (strcmp(array->npy.descr, "<u2") == 0)
         return "; name dtype=bf16 in the spec if it holds the bits of bf16 values";
