@@ -306,7 +306,6 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
     return operations;
 }
 
-/* The first op for which something does not hold, or NULL. */
 static void take_kind(kiln__expr_kind *out, const kiln__expr_node *node, const kiln__op *op)
 {
     const kiln__real *whole = kiln__op_of_integers(op);
@@ -333,6 +332,7 @@ kiln__expr_kind kiln__expr_kind_of(const kiln__expr *expr, const kiln__op_table 
     return kind;
 }
 
+/* The first op for which something does not hold, or NULL. */
 static const kiln__op *find_exception(const kiln__expr *expr, const kiln__op_table *table,
                                       bool (*holds)(const kiln__op *op))
 {

@@ -40,7 +40,7 @@ static void put_real(bool is_single, uint64_t number, uint64_t *out)
 /* A formula's number in a type that is not uint64_t or int64_t, at the beginning of `out`. */
 static kiln_status convert_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
 {
-    bool is_signed = arg->type == KILN__DTYPE_I8 || arg->type == KILN__DTYPE_I16 || arg->type == KILN__DTYPE_I32;
+    bool is_signed = kiln__dtype_is_signed(arg->type);
     if (arg->type == KILN__DTYPE_F32 || arg->type == KILN__DTYPE_F64)
         put_real(arg->type == KILN__DTYPE_F32, value, out);
     else if (arg->bytes < 8 && value >> (8 * arg->bytes - is_signed) != 0)

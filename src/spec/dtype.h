@@ -34,14 +34,6 @@ typedef enum kiln__dtype {
     KILN__DTYPE_SPECS_END = KILN__DTYPE_U16
 } kiln__dtype;
 
-/* A set of dtypes of specs: bit number KILN__DTYPE_F32 and so on. */
-typedef uint32_t kiln__dtypes;
-
-static inline kiln__dtypes kiln__dtypes_of(kiln__dtype dtype)
-{
-    return (kiln__dtypes)1 << dtype;
-}
-
 /* Whether its values are real numbers, in a binary format. */
 bool kiln__dtype_is_real(kiln__dtype dtype);
 

@@ -210,10 +210,18 @@ def compare_op(op, reference, sets):
     return wrong, total, first
 
 
+def print_row(name, cells, notes, markdown, width=16):
+    print("| " + " | ".join([name, *cells]) + " |" if markdown else
+          f"{name:28}" + "".join(f"{c:>{width}}" for c in cells), *notes, sep="\n", flush=True)
+
+
+def print_head(name, columns, markdown, width=16):
+    print_row(name, columns, ["|---|" + "---:|" * len(columns)] if markdown else [], markdown, width)
+
+
 def check_bits(chosen, quick, markdown, fields):
     failed = 0
-    print("| op | " + " | ".join(DTYPES) + " |\n|---|" + "---:|" * len(DTYPES) if markdown else
-          f"{'distance in ulp' if fields else 'differing bits':28}" + "".join(f"{d:>16}" for d in DTYPES), flush=True)
+    print_head("op" if markdown else "distance in ulp" if fields else "differing bits", DTYPES, markdown)
     for inputs, table in TABLES:
         for name, reference in table.items():
             if chosen and name.partition("(")[0] not in chosen:
@@ -234,8 +242,7 @@ def check_bits(chosen, quick, markdown, fields):
                 cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
                 notes += [f"    {dtype}: {first}"] if wrong else []
                 failed += wrong > 0
-            print("| " + " | ".join([f"`{name}`", *cells]) + " |" if markdown else
-                  f"{name:28}" + "".join(f"{c:>16}" for c in cells), *notes, sep="\n", flush=True)
+            print_row(f"`{name}`" if markdown else name, cells, notes, markdown)
     return failed
 
 
@@ -270,8 +277,7 @@ def without_zero(sets):
 
 def check_whole(chosen, quick, markdown):
     failed = 0
-    print("| op | " + " | ".join(WHOLE) + " |\n|---|" + "---:|" * len(WHOLE) if markdown else
-          f"{'differing results':28}" + "".join(f"{d:>16}" for d in WHOLE), flush=True)
+    print_head("op" if markdown else "differing results", WHOLE, markdown)
     for inputs, table in WHOLE_TABLES:
         for name, reference in table.items():
             if chosen and name.partition("(")[0] not in chosen:
@@ -295,8 +301,7 @@ def check_whole(chosen, quick, markdown):
                 cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
                 notes += [f"    {short}: {first}"] if wrong else []
                 failed += wrong > 0
-            print("| " + " | ".join([f"`{name}`", *cells]) + " |" if markdown else
-                  f"{name:28}" + "".join(f"{c:>16}" for c in cells), *notes, sep="\n", flush=True)
+            print_row(f"`{name}`" if markdown else name, cells, notes, markdown)
     return failed
 
 
@@ -312,8 +317,7 @@ def cast_inputs(name, quick):
 
 def check_casts(quick, markdown):
     failed = 0
-    print("| from, to | " + " | ".join(CASTS) + " |\n|---|" + "---:|" * len(CASTS) if markdown else
-          f"{'differing casts':28}" + "".join(f"{d:>10}" for d in CASTS), flush=True)
+    print_head("from, to" if markdown else "differing casts", CASTS, markdown, 10)
     for source in CASTS:
         cells, notes = [], []
         for name, dtype in CASTS.items():
@@ -322,8 +326,7 @@ def check_casts(quick, markdown):
             cells.append(str(wrong))
             notes += [f"    {name}: {first}"] if wrong else []
             failed += wrong > 0
-        print("| " + " | ".join([source, *cells]) + " |" if markdown else
-              f"{source:28}" + "".join(f"{c:>10}" for c in cells), *notes, sep="\n", flush=True)
+        print_row(source, cells, notes, markdown, 10)
     return failed
 
 
