@@ -47,9 +47,13 @@ UNARY |= {
     "hardshrink(0.3)": lambda x: F.hardshrink(x, 0.3),
     "threshold(0.3,-1.7)": lambda x: F.threshold(x, 0.3, -1.7),
 }
+UNARY |= {f"pow_scalar({e})": (lambda e: lambda x: torch.pow(x, e))(e) 
+          for e in (0, 1, 2, 3, 0.5, -0.5, -1, -2, 3.3, -1.7, 4)}
 BINARY = {name: getattr(torch, name) for name in "add sub mul div floor_divide fmod remainder maximum minimum fmax fmin "
           "copysign atan2 hypot pow xlogy logaddexp heaviside".split()}
 BINARY |= {
+    "add_scaled(0.7)": lambda x, y: torch.add(x, y, alpha=0.7),
+    "add_scaled(-3)": lambda x, y: torch.sub(x, y, alpha=3),
     "xlog1py": torch.special.xlog1py,
     "prelu": lambda x, w: A._prelu_kernel(x, w),
     "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
@@ -91,8 +95,9 @@ BITS = {name: getattr(torch, name) for name in
         "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()}
 # Left out: parameters that are no whole numbers, which torch cuts off; softsign, whose torch adds 1 in the type and
 # overflows; the square of a bool, an int64 in torch; i64 divided by 0, which a GPU answers in two ways.
-FRACTIONS = {"hardtanh(-2,0.5)", "threshold(0.3,-1.7)", "softsign"}
-WHOLE_TABLES = ((1, {name: UNARY[name] for name in UNARY if name not in FRACTIONS} | TRUTH | {"bitwise_not": torch.bitwise_not}), (2, BINARY | TRUTHS | BITS),
+WHOLE_UNARY = UNARY | TRUTH | {"bitwise_not": torch.bitwise_not}
+WHOLE_TABLES = ((1, {name: WHOLE_UNARY[name] for name in WHOLE_UNARY if "." not in name and name != "softsign"}),
+                (2, {name: call for name, call in (BINARY | TRUTHS | BITS).items() if "." not in name}),
                 (3, {name: TERNARY[name] for name in ("addcmul", "clamp")} | CHOICE))
 CASTS = {name: floating for name, (floating, _) in DTYPES.items()} | {
     "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2} | WHOLE
