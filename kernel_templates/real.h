@@ -191,7 +191,9 @@ typedef unsigned int kiln_bits_t;
 /* ---- Primitives ------------------------------------------------------------------------------------------------
  *
  *   kiln_add, kiln_mul   a + b and a * b, rounded
+ *   kiln_scale           the same as kiln_mul, for a factor b that the compiler knows: it costs nothing where b is 1
  *   kiln_sub, kiln_neg   a - b, rounded, and -a
+ *   kiln_choose          condition ? a : b
  *   kiln_fma             a * b + c, rounded once
  *   kiln_min, kiln_max   NaN if either is NaN; -0 is below +0 (minimum and maximum of IEEE 754-2019)
  *   kiln_bits            the IEEE bits of a real value
@@ -307,6 +309,22 @@ KILN_FN kiln_real kiln_sub(kiln_real a, kiln_real b)
 }
 
 #endif
+
+/* The threads of a warp seldom agree, so that a GPU has both values sooner than two branches. On the cpu one of them
+ * may be a call of the C library. */
+#if defined(__CUDACC__)
+KILN_FN kiln_real kiln_choose(bool condition, kiln_real a, kiln_real b)
+{
+    return condition ? a : b;
+}
+#else
+#define kiln_choose(condition, a, b) ((condition) ? (a) : (b))
+#endif
+
+KILN_FN kiln_real kiln_scale(kiln_real a, kiln_real b)
+{
+    return b == 1 ? a : kiln_mul(a, b);
+}
 
 #if defined(KILN_WHOLE)
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(KILN_DTYPE_F64)

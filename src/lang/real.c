@@ -672,7 +672,7 @@ static const char *const patterns[] = {
     [KILN__OPERATOR_LE] = "$ <= $",          [KILN__OPERATOR_GE] = "$ >= $",
     [KILN__OPERATOR_LT] = "$ < $",           [KILN__OPERATOR_GT] = "$ > $",
     [KILN__OPERATOR_ADD] = "kiln_add($, $)", [KILN__OPERATOR_SUB] = "kiln_sub($, $)",
-    [KILN__OPERATOR_MUL] = "kiln_mul($, $)", [KILN__OPERATOR_DIV] = "kiln_div($, $)",
+    [KILN__OPERATOR_DIV] = "kiln_div($, $)",
 };
 
 static void emit_pattern(const writer *w, const char *pattern, const kiln__real_node *node)
@@ -713,6 +713,28 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
+/* Whether a node has one value for all elements, and that from a parameter. */
+static bool is_of_params(const kiln__real *real, uint16_t index)
+{
+    const kiln__real_node *node = &real->nodes[index];
+    bool all = node->kind != KILN__REAL_INPUT && node->kind != KILN__REAL_NUMBER;
+    for (uint32_t i = 0; all && i < node->count; i++)
+        all = real->nodes[node->args[i]].kind == KILN__REAL_NUMBER || is_of_params(real, node->args[i]);
+    return all && (node->kind == KILN__REAL_PARAM || node->count > 0);
+}
+
+/* A factor of parameters is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
+static void emit_product(const writer *w, const kiln__real_node *node)
+{
+    unsigned factor = is_of_params(w->real, node->args[1]) ? 1 : 0;
+    bool scales = is_of_params(w->real, node->args[factor]);
+    kiln__text_append(w->out, scales ? "kiln_scale(" : "kiln_mul(");
+    emit_value(w, node->args[scales ? 1 - factor : 0]);
+    kiln__text_append(w->out, ", ");
+    emit_value(w, node->args[scales ? factor : 1]);
+    kiln__text_append(w->out, ")");
+}
+
 static void emit_value(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
@@ -741,10 +763,14 @@ static void emit_value(const writer *w, uint16_t index)
         emit_pattern(w, "kiln_neg($)", node);
         break;
     case KILN__REAL_CHOICE:
-        emit_pattern(w, "(# ? $ : $)", node);
+        emit_pattern(w, "kiln_choose(#, $, $)", node);
         break;
     case KILN__REAL_NOT:
     case KILN__REAL_BINARY:
+        if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_MUL) {
+            emit_product(w, node);
+            break;
+        }
         if (!is_condition(node)) {
             emit_pattern(w, is_over_scalar(w->real, node) ? "kiln_over($, $)" : patterns[node->index], node);
             break;

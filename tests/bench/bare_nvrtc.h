@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { BARE_OPTIONS_MAX = 32 };
 
@@ -101,6 +102,27 @@ static void bare_compile(const bare_nvrtc *nvrtc, const char *source, bytes *cub
     bare_expect(nvrtc, "nvrtcGetCUBIN", nvrtc->cubin(program, cubin->data));
     bare_expect(nvrtc, "nvrtcDestroyProgram", nvrtc->destroy(&program));
     free(ptx.data);
+}
+
+/* Milliseconds from source to PTX and cubin. */
+static inline double bare_time(const bare_nvrtc *nvrtc, const char *source, bytes *cubin)
+{
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    bare_compile(nvrtc, source, cubin);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    return (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) / 1e6;
+}
+
+/* Of a one-line kernel that adds two arrays. */
+static inline double bare_time_add(const bare_nvrtc *nvrtc)
+{
+    static const char source[] = "extern \"C\" __global__ void add(float *z, const float *x, const float *y, int n) "
+                                 "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }\n";
+    bytes cubin;
+    double ms = bare_time(nvrtc, source, &cubin);
+    free(cubin.data);
+    return ms;
 }
 
 #endif

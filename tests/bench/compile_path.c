@@ -22,33 +22,12 @@
 
 enum { WARMUP = 3 };
 
-static const char add_kernel[] = "extern \"C\" __global__ void add(float *z, const float *x, const float *y, int n) "
-                                 "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }\n";
-
 static void check(bool good, const char *what, const char *why)
 {
     if (good)
         return;
     fprintf(stderr, "bench_compile_path: %s: %s\n", what, why);
     exit(1);
-}
-
-/* ---- NVRTC without Kiln */
-
-/* Milliseconds from source to PTX and cubin. */
-static double time_bare(const bare_nvrtc *nvrtc, const char *source, bytes *cubin)
-{
-    uint64_t begin = kiln__cpu_now_ns();
-    bare_compile(nvrtc, source, cubin);
-    return (double)(kiln__cpu_now_ns() - begin) / 1e6;
-}
-
-static double time_add(const bare_nvrtc *nvrtc)
-{
-    bytes cubin;
-    double ms = time_bare(nvrtc, add_kernel, &cubin);
-    free(cubin.data);
-    return ms;
 }
 
 /* ---- Kiln */
@@ -104,10 +83,10 @@ static void play_round(kiln_service *service, const bare_nvrtc *nvrtc, const cha
             out->kiln[at] = time_kiln(service, text, &ours);
             break;
         case 1:
-            out->bare[at] = time_bare(nvrtc, source, &theirs);
+            out->bare[at] = bare_time(nvrtc, source, &theirs);
             break;
         default:
-            out->add[at] = time_add(nvrtc);
+            out->add[at] = bare_time_add(nvrtc);
             break;
         }
     }

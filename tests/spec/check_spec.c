@@ -363,7 +363,7 @@ static const struct {
     { "op=eq(x,y) dtype=f32", &sm_90, "op=eq(x,y) dtype=f32 block=128 elems=16 vector=4 cache=plain target=sm_90" },
     { "op=copy dtype=u8 out=f64", &sm_90,
       "op=copy dtype=u8 out=f64 block=128 elems=8 vector=2 cache=plain target=sm_90" },
-    { "op=exp dtype=i64", &sm_90, "op=exp dtype=i64 block=128 elems=4 vector=2 cache=plain target=sm_90" },
+    { "op=exp dtype=i64", &sm_90, "op=exp dtype=i64 block=128 elems=8 vector=2 cache=plain target=sm_90" },
     { "op=hardtanh(0,5000000000) dtype=i64", &sm_90,
       "op=hardtanh(0,5000000000) dtype=i64 block=128 elems=2 vector=2 cache=plain target=sm_90" },
     { "op=copy dtype=f32 out=f32", &sm_90, "op=copy dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
