@@ -7,7 +7,7 @@
 //! arg      x... in dtype[n]
 //! arg      n    uint64 = n
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
-//! param    elems  1..64 = sm == 0 ? 64 : max(min((operations > 15 && bytes > 1 ? (n_hint * bytes > 4194304 ? 32 : n_hint * bytes > 2097152 ? 16 : 8) : inputs == 1 && n_hint * bytes > 4194304 && n_hint * bytes <= 16777216 ? 32 : 16) / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
+//! param    elems  1..64 = sm == 0 ? 64 : max(min(((operations > 15 && bytes > 1 || inputs == 1 && n_hint * bytes <= 16777216) && n_hint * bytes > 4194304 ? 32 : 16) / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / max(bytes, out_bytes)) -- elements per memory access
 //! param    cache  plain,stream = plain                          -- cache hint of loads and stores
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector
@@ -24,8 +24,8 @@
 //! entry    kiln_scalar align min(bytes, out_bytes)
 
 /* A thread moves 16 bytes of an array, and 32 where that was faster: in one array of 4 to 16 MiB, which a GPU's caches
- * may hold, and where an op calculates for long. Then it moves 8 bytes in an array of at most 2 MiB, which has few
- * blocks. */
+ * may hold, and in a larger one where an op calculates for long. In a smaller one there would be too few blocks for
+ * that, and with 8 bytes a GPU takes longer to start the blocks. */
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and
  * kiln_value, and takes the rest of this text. */

@@ -338,6 +338,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
                               .nan = op->notes[KILN__NOTE_NAN],
                               .elsewhere = op->notes[KILN__NOTE_ELSEWHERE],
                               .functions = op->functions,
+                              .fast_functions = op->fast_functions,
                               .portable = kiln__op_is_portable(op),
                               .whole_only = op->real->integral,
                               .truth = op->real->truth,

@@ -144,6 +144,7 @@ void kiln__op_free(kiln__op *op)
     kiln__free(op->signature);
     kiln__free(op->text);
     kiln__free(op->functions);
+    kiln__free(op->fast_functions);
     for (int i = 0; i < KILN__NOTES; i++)
         kiln__free(op->notes[i]);
     for (uint32_t i = 0; i < op->inputs; i++)
@@ -535,11 +536,11 @@ static char *make_definition(const char *text)
     return kiln__text_take(&out);
 }
 
-static char *make_functions(const kiln__op *op, const kiln__op_table *table)
+static char *make_functions(const kiln__op *op, const kiln__op_table *table, bool fast)
 {
     kiln__text out = { 0 };
     for (uint32_t i = 0; i <= op->case_count; i++)
-        kiln__real_append_bounds(kiln__op_expression(op, i), table, &out);
+        kiln__real_append_bounds(kiln__op_expression(op, i), table, fast, &out);
     return kiln__text_take(&out);
 }
 
@@ -566,8 +567,10 @@ static kiln_status make_texts(reader *r)
     op->definition = make_definition(r->scope.text);
     op->signature = make_signature(op);
     op->text = make_text(op, r->scope.ops);
-    op->functions = make_functions(op, r->scope.ops);
-    bool made = op->definition != NULL && op->signature != NULL && op->text != NULL && op->functions != NULL;
+    op->functions = make_functions(op, r->scope.ops, false);
+    op->fast_functions = make_functions(op, r->scope.ops, true);
+    bool made = op->definition != NULL && op->signature != NULL && op->text != NULL && op->functions != NULL &&
+                op->fast_functions != NULL;
     for (int i = 0; i < KILN__NOTES && made; i++) {
         op->notes[i] = make_note(op, r->notes, i);
         made = op->notes[i] != NULL;

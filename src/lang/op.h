@@ -48,6 +48,7 @@ typedef struct kiln__op {
     char *notes[KILN__NOTES]; /* lines, each ending with '\n'; "" where there is none */
     char *text;               /* the C function, for pasting into a unit */
     char *functions;          /* with other bits on the cpu than on a GPU, and their bounds: "exp 4 ulp, erf 4 ulp" */
+    char *fast_functions;     /* that math=fast replaces, likewise */
     uint32_t inputs, params, case_count;
     kiln__op_case cases[KILN__OP_CASES_MAX];
     char *input_names[KILN__INPUTS_MAX];

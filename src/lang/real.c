@@ -131,7 +131,7 @@ typedef struct fast_form {
 } fast_form;
 
 static const fast_form fast_forms[] = {
-    { "div", .ulps = 2 },
+    { "div", .ulps = 2 }, /* the first: an operator / has it, too */
     { "sqrt", .relative = 0x1p-23 },
     { "exp", .ulps = 2, .cpu = 2, .slope = 1.173 },
     { "exp_add", .ulps = 2, .cpu = 2, .slope = 1.173 },
@@ -820,10 +820,8 @@ void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *
 
 /* ---- Bounds */
 
-static void append_bound(const char *name, unsigned ulps, kiln__text *out)
+static void append_new(const char *bound, kiln__text *out)
 {
-    char bound[64];
-    snprintf(bound, sizeof(bound), "%s %u ulp", name, ulps);
     const char *known = strstr(kiln__text_string(out), bound);
     while (known != NULL && known != kiln__text_string(out) && known[-1] != ' ')
         known = strstr(known + 1, bound);
@@ -831,15 +829,47 @@ static void append_bound(const char *name, unsigned ulps, kiln__text *out)
         kiln__text_printf(out, "%s%s", out->length > 0 ? ", " : "", bound);
 }
 
-void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, kiln__text *out)
+static const fast_form *fast_form_of(const kiln__real *real, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return find_fast(node->index);
+    return is_division(real, node) ? &fast_forms[0] : NULL;
+}
+
+static void append_fast(const fast_form *form, kiln__text *out)
+{
+    char bound[96], slope[32] = "", beyond[32] = "";
+    if (form->slope > 0)
+        snprintf(slope, sizeof(slope), " + %g abs(x)", form->slope);
+    if (form->absolute > 0)
+        snprintf(beyond, sizeof(beyond), " or %.2g", form->absolute);
+    if (form->relative > 0)
+        snprintf(bound, sizeof(bound), "%s %.2g of the value", form->name, form->relative);
+    else
+        snprintf(bound, sizeof(bound), "%s %g%s ulp%s", form->name, form->ulps, slope, beyond);
+    append_new(bound, out);
+}
+
+static void append_bound(const kiln__real *real, const kiln__real_node *node, bool fast, kiln__text *out)
+{
+    char bound[64];
+    const fast_form *form = fast ? fast_form_of(real, node) : NULL;
+    if (form != NULL) {
+        append_fast(form, out);
+    } else if (!fast && node->kind == KILN__REAL_FUNCTION && primitives[node->index].ulps > 0) {
+        snprintf(bound, sizeof(bound), "%s %u ulp", kiln__real_function_name(node), primitives[node->index].ulps);
+        append_new(bound, out);
+    }
+}
+
+void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, bool fast, kiln__text *out)
 {
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
-        if (node->kind == KILN__REAL_FUNCTION && primitives[node->index].ulps > 0)
-            append_bound(kiln__real_function_name(node), primitives[node->index].ulps, out);
+        append_bound(real, node, fast, out);
         const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(ops, node->index) : NULL;
         for (uint32_t j = 0; op != NULL && j <= op->case_count; j++)
-            kiln__real_append_bounds(kiln__op_expression(op, j), ops, out);
+            kiln__real_append_bounds(kiln__op_expression(op, j), ops, fast, out);
     }
 }
 

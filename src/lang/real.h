@@ -85,8 +85,8 @@ void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *co
 void kiln__real_emit_number(double value, kiln__text *out);
 
 /* Appends the functions that have other bits on a GPU than on the cpu and are not in the text yet: "exp 4 ulp, erf 4
- * ulp". */
-void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, kiln__text *out);
+ * ulp". `fast`: those of which math=fast takes a fast form, with its bound from the true value. */
+void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, bool fast, kiln__text *out);
 
 /* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);

@@ -41,13 +41,13 @@ static int add_row(void *table, const kiln_op_info *op)
 
 static int add_json(void *list, const kiln_op_info *op)
 {
-    json_add(list,
-             json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
-                      json_count(op->inputs), "params", json_count(op->params), "definition", json_text(op->definition),
-                      "doc", json_text(one_line(op->doc, false)), "nan", json_text(one_line(op->nan, false)),
-                      "elsewhere", json_text(one_line(op->elsewhere, false)), "functions", json_text(op->functions),
-                      "portable", json_boolean(op->portable), "whole_only", json_boolean(op->whole_only), "truth",
-                      json_boolean(op->truth), "origin", json_text(op->origin), NULL));
+    json_add(list, json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
+                            json_count(op->inputs), "params", json_count(op->params), "definition",
+                            json_text(op->definition), "doc", json_text(one_line(op->doc, false)), "nan",
+                            json_text(one_line(op->nan, false)), "elsewhere", json_text(one_line(op->elsewhere, false)),
+                            "functions", json_text(op->functions), "fast_functions", json_text(op->fast_functions),
+                            "portable", json_boolean(op->portable), "whole_only", json_boolean(op->whole_only), "truth",
+                            json_boolean(op->truth), "origin", json_text(op->origin), NULL));
     return 0;
 }
 
@@ -72,7 +72,8 @@ static int print_markdown(void *data, const kiln_op_info *op)
     print_cell(one_line(op->nan, false));
     print_cell(*op->elsewhere ? " Elsewhere: " : "");
     print_cell(one_line(op->elsewhere, false));
-    printf(" | %s |\n", *op->functions ? op->functions : "equal bits");
+    printf(" | %s | %s | %s |\n", *op->functions ? op->functions : "equal",
+           *op->fast_functions ? op->fast_functions : "", op->portable ? "yes" : "");
     return 0;
 }
 
@@ -82,7 +83,7 @@ static int print_ops(struct session *session, void *data)
     struct table *table = table_new("operation|>inputs|result");
     json_t *list = json_array();
     if (args->markdown && !args->common.json)
-        puts("| operation | result | cpu |\n|---|---|---|");
+        puts("| operation | result | cpu | math=fast | portable |\n|---|---|---|---|---|");
     kiln_status status = args->common.json ? kiln_ops(session->service, add_json, list)
                          : args->markdown  ? kiln_ops(session->service, print_markdown, NULL)
                                            : kiln_ops(session->service, add_row, table);
