@@ -1,5 +1,6 @@
 """The smaller commands: ops, templates, show, bench, cache, doctor, help."""
 
+import filecmp
 import json
 import os
 import pty
@@ -132,6 +133,17 @@ class Catalogue(KilnTest):
 
 
 class Show(KilnTest):
+    def test_a_definition_gives_the_kernel_of_the_op_with_its_text(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        definitions = {op["name"]: op["definition"] for op in self.kiln_json("ops")["ops"]}
+        for name, dtype in (("hardswish", "f16"), ("elu", "f32"), ("gelu", "bf16")):
+            out = [self.path(file) for file in ("kiln.cubin", "own.cubin")]
+            self.kiln("show", f"op={name} dtype={dtype} target=sm_90", "--cubin", "-o", out[0])
+            self.kiln("show", f"op=own_{name} dtype={dtype} target=sm_90", "--define-op", f"own_{definitions[name]}",
+                      "--cubin", "-o", out[1])
+            self.assertTrue(filecmp.cmp(*out, shallow=False), name)
+
     def test_source_needs_no_compiler(self):
         env = dict(self.env, KILN_CC="/none", KILN_NVRTC="/none")
         for target in ("cpu", "sm_90"):
