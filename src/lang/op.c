@@ -838,10 +838,11 @@ static void append_functions(const kiln__functions *functions, bool marked[KILN_
 }
 
 void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
-                      bool marked[KILN__OPS_MAX], kiln__text *out)
+                      const kiln__real *expression, kiln__text *out)
 {
-    bool function_marks[KILN__FUNCTIONS_MAX] = { false };
+    bool marked[KILN__OPS_MAX] = { false }, function_marks[KILN__FUNCTIONS_MAX] = { false };
     uint32_t count = table->count;
+    kiln__real_calls(expression, marked, functions, function_marks);
     kiln__ops_close(table, marked, false);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i])

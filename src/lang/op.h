@@ -154,9 +154,9 @@ kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_re
 /* Marks all that the marked ops call, `with_references` also what their references call. */
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references);
 
-/* Appends the C text of the marked ops, of all ops that they call, and before them of the functions that these call,
+/* Appends the C text of the ops that an expression calls, of all that these call, and before them of the functions,
  * where values are whole numbers or real ones. */
 void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
-                      bool marked[KILN__OPS_MAX], kiln__text *out);
+                      const kiln__real *expression, kiln__text *out);
 
 #endif

@@ -9,10 +9,12 @@
 #define KILN_LANG_REAL_H
 
 #include "lang/op.h"
+#include <stddef.h>
 
 enum {
     KILN__REAL_NODES_MAX = 256,
-    KILN__REAL_DEPTH_MAX = 48,
+    KILN__REAL_DEPTH_MAX = 48,   /* of a definition, with the ops that it calls */
+    KILN__REAL_DEPTH_FREE = 192, /* of the expression of a spec, likewise */
     KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
     KILN__REAL_LOCALS_MAX = 8,
     KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
@@ -31,13 +33,15 @@ typedef enum kiln__real_kind {
 } kiln__real_kind;
 
 typedef struct kiln__real_node {
-    kiln__real_kind kind;
+    uint8_t kind; /* a kiln__real_kind */
+    bool pointed; /* a number that is real, because it is written with a point */
     uint16_t index, depth, count;
     uint16_t args[KILN__REAL_ARGS_MAX];
     double value;
 } kiln__real_node;
 
-/* Plain data: the root is the last node. Freed with kiln__free. */
+/* Plain data: the root is the last node. May be copied up to the size below: the nodes behind the last are never
+ * written or read, and may be missing. */
 struct kiln__real {
     uint32_t count;
     uint32_t inputs;     /* how many inputs it needs, up to the last that it names */
@@ -50,8 +54,15 @@ struct kiln__real {
     bool wide;     /* some number in it needs more than 32 bits */
     bool integral; /* it has no value for other inputs */
     bool truth;    /* the value is that of a comparison */
-    kiln__real_node nodes[];
+    bool exact;    /* it has the same bits on every device */
+    char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE]; /* of an expression that names its inputs itself */
+    kiln__real_node nodes[KILN__REAL_NODES_MAX];
 };
+
+static inline size_t kiln__real_size(const kiln__real *real)
+{
+    return offsetof(kiln__real, nodes) + real->count * sizeof(real->nodes[0]);
+}
 
 /* The meaning of names in an expression. */
 typedef struct kiln__real_scope {
@@ -61,14 +72,19 @@ typedef struct kiln__real_scope {
     uint32_t inputs, params;
     const char *const *input_names;
     char *const *param_names;
-    const char *text; /* the text that *at points into, for places in messages */
+    const char *text, *end; /* the text that *at points into, for places in messages */
+    bool free; /* the expression of a spec: other names are inputs, parameters of ops are numbers, and an outermost op
+                  may leave out its inputs */
 } kiln__real_scope;
 
-/* Reads the expression at *at and leaves *at behind it. Errors: KILN_EOP with the place and the closest names,
- * KILN_ENOMEM. */
+/* Reads the expression at *at into *out and leaves *at behind it. Errors: KILN_EOP with the place and the closest
+ * names, KILN_ENOMEM; *out has no nodes then. */
+kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report);
+
+/* The same into memory of just the size, which is freed with kiln__free. */
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report);
 
-/* KILN_EOP that names op and place. */
+/* KILN_EOP that names the op of a definition and the place. */
 kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
     KILN__PRINTF(4, 5);
 
@@ -90,6 +106,9 @@ void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops,
 
 /* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
+
+/* Whether math=portable can build the function that a node calls. */
+bool kiln__real_is_portable(const kiln__real_node *function);
 
 /* The name of the function that a node calls, "exp". */
 const char *kiln__real_function_name(const kiln__real_node *node);

@@ -821,7 +821,7 @@ static void consider_program(void *data, kiln_program *program)
 {
     search *self = data;
     kiln__fields fields;
-    kiln__expr room;
+    kiln__real room;
     const kiln__fields *wanted = &self->want->spec;
     if (!stands_in(self, program) ||
         kiln__fields_parse(&fields, &room, wanted->catalog, program->spec, NULL) != KILN_OK)

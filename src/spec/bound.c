@@ -130,23 +130,6 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
     return all[real->count - 1];
 }
 
-static estimate estimate_expr(const estimator *e, const kiln__expr *expr, const double *inputs)
-{
-    estimate all[KILN__EXPR_NODES_MAX], args[KILN__INPUTS_MAX] = { { 0, 0 } };
-    estimate params[KILN__OP_ARGS_MAX] = { { 0, 0 } };
-    for (uint32_t i = 0; i < expr->count; i++) {
-        const kiln__expr_node *node = &expr->nodes[i];
-        const kiln__op *op = node->op >= 0 ? kiln__op_at(e->ops, (uint32_t)node->op) : NULL;
-        for (uint32_t j = 0; op != NULL && j < op->inputs; j++)
-            args[j] = all[node->args[j]];
-        for (uint32_t j = 0; op != NULL && j < op->params; j++)
-            params[j] = (estimate){ round_value(e, node->params[j]), 0 };
-        all[i] = op != NULL ? estimate_real(e, op->real, args, params)
-                            : (estimate){ round_value(e, inputs[node->input]), 0 }; /* a whole number may need that */
-    }
-    return all[expr->count - 1];
-}
-
 bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want)
 {
     kiln__dtype stored = kiln__spec_result(spec);
@@ -157,7 +140,10 @@ bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double g
     double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
     if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;
-    estimate result = estimate_expr(&e, spec->op, inputs);
+    estimate given[KILN__INPUTS_MAX] = { { 0, 0 } };
+    for (uint32_t i = 0; i < spec->op->inputs; i++)
+        given[i] = (estimate){ round_value(&e, inputs[i]), 0 }; /* a whole number may need that */
+    estimate result = estimate_real(&e, spec->op, given, NULL);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */

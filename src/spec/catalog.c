@@ -122,7 +122,7 @@ static unsigned line_of(const char *text, const char *keyword)
 static kiln_status check_reference(const kiln__catalog *catalog, const kiln__template *template, kiln_report *report)
 {
     kiln__fields spec, reference;
-    kiln__expr room;
+    kiln__real room;
     kiln_report why = KILN_INIT(kiln_report);
     const char *origin = template->origin;
     kiln__spec_init(&spec, catalog);

@@ -2,6 +2,7 @@
 #include "spec/fields.h"
 
 #include "base/number.h"
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -25,7 +26,7 @@ static const char *const field_names[] = {
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
-static const kiln__expr no_op;
+static const kiln__real no_op;
 
 int kiln__fields_find(const kiln__template *template, kiln__word name)
 {
@@ -68,7 +69,7 @@ uint32_t kiln__spec_inputs(const kiln__fields *spec)
                                                    : kiln__arguments_inputs(&spec->template->arguments, 0);
 }
 
-static kiln_status set_op(kiln__fields *spec, kiln__expr *room, kiln__word value, kiln_report *report)
+static kiln_status set_op(kiln__fields *spec, kiln__real *room, kiln__word value, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     bool is_given = value.length > 0;
@@ -245,12 +246,11 @@ bool kiln__spec_is_fast(const kiln__fields *spec)
 
 bool kiln__spec_is_exact(const kiln__fields *spec)
 {
-    const kiln__op_table *ops = &spec->catalog->ops;
     kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
     bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__dtype_is_real(kiln__spec_computed(spec));
     if (math == KILN__MATH_PORTABLE || whole)
         return true;
-    return kiln__expr_is_exact(spec->op, ops) && !(kiln__spec_is_fast(spec) && kiln__expr_has_fast(spec->op, ops));
+    return spec->op->exact && !(kiln__spec_is_fast(spec) && spec->op->fast);
 }
 
 /* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
@@ -302,7 +302,7 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
     return KILN_OK;
 }
 
-static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln__word value, kiln_report *report)
+static kiln_status set_field(kiln__fields *spec, kiln__real *room, int id, kiln__word value, kiln_report *report)
 {
     static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
         [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype,   [FIELD_OUT] = set_result,
@@ -313,7 +313,7 @@ static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln_
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
 }
 
-kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
+kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
                            kiln_report *report)
 {
     int id = kiln__fields_find(spec->template, field);
@@ -322,12 +322,28 @@ kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word fiel
     return set_field(spec, room, id, kiln__word_trim(value), report);
 }
 
-static size_t value_length(kiln__word line, int *depth)
+/* Whether a text goes on with blanks and then another field, "name=", or not at all. The sign == begins no value. */
+static bool ends_expression(kiln__word rest)
+{
+    size_t at = 0;
+    while (at < rest.length && kiln__word_is_blank(rest.text[at]))
+        at++;
+    size_t name = at;
+    while (at < rest.length &&
+           (islower((unsigned char)rest.text[at]) || isdigit((unsigned char)rest.text[at]) || rest.text[at] == '_'))
+        at++;
+    bool assigns = at > name && at < rest.length && rest.text[at] == '=';
+    return name == rest.length || (assigns && (at + 1 == rest.length || rest.text[at + 1] != '='));
+}
+
+/* Blanks within parentheses are part of a value, and those within an expression. */
+static size_t value_length(kiln__word line, bool is_expression, int *depth)
 {
     size_t length = 0;
     for (*depth = 0; length < line.length; length++) {
         char c = line.text[length];
-        if (*depth == 0 && kiln__word_is_blank(c))
+        bool ends = *depth == 0 && kiln__word_is_blank(c);
+        if (ends && (!is_expression || ends_expression((kiln__word){ line.text + length, line.length - length })))
             break;
         if (c == '(')
             ++*depth;
@@ -352,7 +368,7 @@ kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__wor
     size_t start = rest.length > 0 ? length + 1 : 0;
     int depth;
     *value = (kiln__word){ rest.text + start, rest.length - start };
-    value->length = value_length(*value, &depth);
+    value->length = value_length(*value, kiln__word_is(*field, field_names[FIELD_OP]), &depth);
     if (depth > 0)
         return FAIL(report, KILN_ESPEC, "')' is missing in %s=%s", kiln__word_quote(*field).text,
                     kiln__word_quote(*value).text);
@@ -371,7 +387,7 @@ static kiln_status parse_template(kiln__fields *spec, kiln__word line, kiln_repo
     return status;
 }
 
-static kiln_status parse_fields(kiln__fields *spec, kiln__expr *room, kiln__word line, kiln_report *report)
+static kiln_status parse_fields(kiln__fields *spec, kiln__real *room, kiln__word line, kiln_report *report)
 {
     uint32_t given = 0;
     kiln__word field, value;
@@ -413,7 +429,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
     }
 }
 
-kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report)
+kiln_status kiln__fields_update(kiln__fields *fields, kiln__real *room, const char *text, kiln_report *report)
 {
     kiln__word line = kiln__word_of(text);
     open_replaced(fields, line);
@@ -423,7 +439,7 @@ kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const ch
     return status == KILN_OK ? kiln__requires_check(fields, fields, NULL, report) : status;
 }
 
-kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__catalog *catalog, const char *text,
+kiln_status kiln__fields_parse(kiln__fields *out, kiln__real *room, const kiln__catalog *catalog, const char *text,
                                kiln_report *report)
 {
     kiln__spec_init(out, catalog);
@@ -460,7 +476,7 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         return;
     switch (id) {
     case FIELD_OP:
-        kiln__expr_format(spec->op, &spec->catalog->ops, out);
+        kiln__expr_format(spec->op, &spec->catalog->ops, true, out);
         break;
     case FIELD_TEMPLATE:
         kiln__text_append(out, spec->template->name);
@@ -498,9 +514,13 @@ static void append_field(const kiln__fields *spec, int id, size_t start, kiln__t
     kiln__fields_append(spec, id, out);
 }
 
-static void append_fields(const kiln__fields *spec, size_t start, kiln__text *out)
+/* `named`: with the names of the inputs. */
+static void append_fields(const kiln__fields *spec, bool named, size_t start, kiln__text *out)
 {
-    append_field(spec, FIELD_OP, start, out);
+    if (spec->op_set) {
+        kiln__text_append(out, "op=");
+        kiln__expr_format(spec->op, &spec->catalog->ops, named, out);
+    }
     if (spec->template != spec->catalog->usual)
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
@@ -514,13 +534,13 @@ static void append_fields(const kiln__fields *spec, size_t start, kiln__text *ou
 
 void kiln__spec_format_anywhere(const kiln__fields *spec, kiln__text *out)
 {
-    append_fields(spec, out->length, out);
+    append_fields(spec, false, out->length, out);
 }
 
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out)
 {
     size_t start = out->length;
-    append_fields(spec, start, out);
+    append_fields(spec, true, start, out);
     append_field(spec, FIELD_TARGET, start, out);
     if (with_hints)
         append_field(spec, FIELD_N, start, out);

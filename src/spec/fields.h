@@ -24,7 +24,7 @@ typedef enum kiln__math {
 typedef struct kiln__fields {
     const kiln__catalog *catalog;
     const kiln__template *template; /* the named one, else the ops' own: elementwise */
-    const kiln__expr *op;           /* never NULL; without nodes where no op is set */
+    const kiln__real *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
     kiln__dtype dtype;  /* of the inputs; KILN__DTYPE_UNSET if open */
     kiln__dtype result; /* of the output, "out=", where the template declares otype; KILN__DTYPE_UNSET if open */
@@ -56,26 +56,27 @@ uint32_t kiln__spec_inputs(const kiln__fields *spec);
 
 /* The op that computes the same as the spec's template, by the template's declaration: fields with that op, in `room`,
  * and the spec's dtype. KILN_ENOENT where it declares none. */
-kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report);
+kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln__fields *spec, kiln_report *report);
 
 /* Cuts the next "field=value" off the front of *line; one of an empty name at its end. Blanks within parentheses are
- * part of the value. Errors: KILN_ESPEC (no '=', a parenthesis left open). */
+ * part of the value, and in an op those before anything but another field. Errors: KILN_ESPEC (no '=', a parenthesis
+ * left open). */
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
  * on. On failure the fields are unchanged. Names: op, template, dtype, out, math, the template's parameters, target, n.
  * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
-kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
+kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
                            kiln_report *report);
 
 /* Sets the fields of a line, "field=value field=value ..." (spaces, tabs and newlines between; none inside a value
  * except within parentheses); an empty value unsets a field. A field given twice is an error. Also checks every
  * constraint whose names are all set. `room` is as for kiln__spec_set. On failure the fields must not be used.
  * Errors: KILN_ESPEC, KILN_EOP, KILN_ETARGET, KILN_ENOMEM. */
-kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report);
+kiln_status kiln__fields_update(kiln__fields *fields, kiln__real *room, const char *text, kiln_report *report);
 
 /* The same, starting from open fields. */
-kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__catalog *catalog, const char *text,
+kiln_status kiln__fields_parse(kiln__fields *out, kiln__real *room, const kiln__catalog *catalog, const char *text,
                                kiln_report *report);
 
 /* The arithmetic of a spec that names none. */
@@ -92,7 +93,8 @@ bool kiln__spec_is_exact(const kiln__fields *spec);
  * last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
-/* The same without hints, as if the target were not set. */
+/* The same without hints, as if the target were not set, and with x, y, z as the names of the inputs: what is compiled
+ * depends on neither. */
 void kiln__spec_format_anywhere(const kiln__fields *spec, kiln__text *out);
 
 /* Appends the value of one field, nothing if unset. KILN_ENOENT for an unknown field. */

@@ -7,10 +7,10 @@ const kiln__op *kiln__reference_op(const kiln__fields *spec)
 {
     if (!spec->op_set || spec->op->count == 0)
         return NULL;
-    const kiln__expr_node *root = &spec->op->nodes[spec->op->count - 1];
-    const kiln__op *op = root->op >= 0 ? kiln__op_at(&spec->catalog->ops, root->op) : NULL;
+    const kiln__real_node *nodes = spec->op->nodes, *root = &nodes[spec->op->count - 1];
+    const kiln__op *op = root->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, root->index) : NULL;
     for (uint32_t i = 0; op != NULL && i < op->inputs; i++)
-        if (spec->op->nodes[root->args[i]].op >= 0 || spec->op->nodes[root->args[i]].input != (int)i)
+        if (nodes[root->args[i]].kind != KILN__REAL_INPUT || nodes[root->args[i]].index != i)
             op = NULL;
     return op != NULL && op->bounded ? op : NULL;
 }
@@ -20,7 +20,10 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
 {
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
-    const double *params = spec->op->nodes[spec->op->count - 1].params;
+    const kiln__real_node *nodes = spec->op->nodes, *root = &nodes[spec->op->count - 1];
+    double params[KILN__OP_ARGS_MAX];
+    for (uint32_t i = 0; i < op->params; i++)
+        params[i] = nodes[root->args[op->inputs + i]].value;
     kiln__dtype result = kiln__spec_result(spec);
     kiln__fpenv host;
     memset(out, 0, sizeof(*out));

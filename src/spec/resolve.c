@@ -62,7 +62,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
-             : id == NAME_OPERATIONS ? (int64_t)kiln__expr_operations(s->spec->op, &s->spec->catalog->ops)
+             : id == NAME_OPERATIONS ? (int64_t)s->spec->op->operations
              : id == NAME_SHARED     ? kiln__target_shared_limit(&s->spec->target)
              : id >= 0               ? s->spec->params[id]
                                      : 0;
@@ -122,7 +122,7 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
     else if (id == NAME_INPUTS)
         kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
     else if (id == NAME_OPERATIONS)
-        kiln__text_printf(out, "operations=%u", kiln__expr_operations(spec->op, &spec->catalog->ops));
+        kiln__text_printf(out, "operations=%u", spec->op->operations);
     else
         append_param(&spec->template->params[id], spec->params[id], out);
 }
@@ -304,10 +304,10 @@ static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *r
 
 static kiln_status check_portable(const kiln__fields *spec, kiln_report *report)
 {
-    const kiln__op *op = kiln__expr_unportable(spec->op, &spec->catalog->ops);
-    if (op == NULL)
+    const char *name = kiln__expr_unportable(spec->op, &spec->catalog->ops);
+    if (name == NULL)
         return KILN_OK;
-    return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s", op->name,
+    return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s", name,
                 kiln__math_default(spec->template) == KILN__MATH_TORCH
                     ? "use math=torch"
                     : "the template computes with math=portable, as all do but elementwise");
@@ -360,7 +360,7 @@ kiln_status kiln__spec_resolve(kiln__fields *out, const kiln__fields *spec, cons
     return status;
 }
 
-kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report)
+kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln__fields *spec, kiln_report *report)
 {
     const char *op = spec->template->reference;
     kiln__spec_init(out, spec->catalog);

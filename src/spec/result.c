@@ -8,7 +8,7 @@ static bool is_whole(kiln__dtype dtype)
 
 kiln__dtype kiln__spec_computed(const kiln__fields *spec)
 {
-    if (is_whole(spec->dtype) && kiln__expr_kind_of(spec->op, &spec->catalog->ops).whole)
+    if (is_whole(spec->dtype) && spec->op->whole)
         return spec->dtype == KILN__DTYPE_I64 ? KILN__DTYPE_I64 : KILN__DTYPE_I32;
     return spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
 }
@@ -20,7 +20,7 @@ static kiln__dtype usual_result(const kiln__fields *spec)
         return KILN__DTYPE_UNSET;
     if (!kiln__template_has_result(spec->template))
         return spec->dtype;
-    if (kiln__expr_kind_of(spec->op, &spec->catalog->ops).truth)
+    if (spec->op->truth)
         return KILN__DTYPE_BOOL;
     return is_whole(spec->dtype) && !is_whole(kiln__spec_computed(spec)) ? KILN__DTYPE_F32 : spec->dtype;
 }
@@ -39,21 +39,20 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
 {
     char text[128];
     kiln__text op = { 0 };
-    kiln__expr_kind kind = kiln__expr_kind_of(spec->op, &spec->catalog->ops);
     kiln__dtype computed = kiln__spec_computed(spec);
     const char *dtype = kiln__dtype_name(spec->dtype);
-    kiln__expr_format(spec->op, &spec->catalog->ops, &op);
+    kiln__expr_format(spec->op, &spec->catalog->ops, true, &op);
     kiln__text_copy(text, sizeof(text), kiln__text_string(&op));
     kiln__text_fini(&op);
-    if (kind.integral && kiln__dtype_is_real(spec->dtype))
+    if (spec->op->integral && kiln__dtype_is_real(spec->dtype))
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                           "op %s takes whole numbers, and dtype=%s has others: use i8, i16, i32, i64, u8 or bool", text,
                           dtype);
-    if (kind.integral && kiln__dtype_is_real(computed))
+    if (spec->op->integral && kiln__dtype_is_real(computed))
         return kiln__fail(
             report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
             "op %s mixes real numbers with functions of whole ones: calculate these in an op of their own", text);
-    if (kind.wide && computed == KILN__DTYPE_I32)
+    if (spec->op->wide && computed == KILN__DTYPE_I32)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                           "op %s has a number that 32 bits do not hold, in which dtype=%s is calculated: use i64", text,
                           dtype);

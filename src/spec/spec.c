@@ -26,9 +26,9 @@ static size_t write_texts(const kiln__fields *fields, kiln__text *out)
 static kiln_spec *assemble(kiln_spec *spec, const kiln__fields *fields, const kiln__text *texts, size_t length)
 {
     int count = kiln__fields_count(fields);
-    kiln__expr *op = (kiln__expr *)(spec->values + count);
-    char *text = (char *)op + kiln__expr_size(fields->op);
-    memcpy(op, fields->op, kiln__expr_size(fields->op));
+    kiln__real *op = (kiln__real *)(spec->values + count);
+    char *text = (char *)op + kiln__real_size(fields->op);
+    memcpy(op, fields->op, kiln__real_size(fields->op));
     memcpy(text, texts->data, texts->length);
     atomic_init(&spec->refs, 1);
     atomic_init(&spec->signature, NULL);
@@ -44,11 +44,11 @@ static kiln_spec *assemble(kiln_spec *spec, const kiln__fields *fields, const ki
 
 kiln_spec *kiln__spec_freeze(const kiln__fields *fields)
 {
-    _Static_assert(_Alignof(kiln__expr) <= _Alignof(const char *), "the op follows the values");
+    _Static_assert(_Alignof(kiln__real) <= _Alignof(const char *), "the op follows the values");
     kiln__text texts = { 0 };
     size_t length = write_texts(fields, &texts);
     size_t fixed = sizeof(kiln_spec) + (size_t)kiln__fields_count(fields) * sizeof(const char *);
-    kiln_spec *spec = texts.failed ? NULL : kiln__alloc(fixed + kiln__expr_size(fields->op) + texts.length);
+    kiln_spec *spec = texts.failed ? NULL : kiln__alloc(fixed + kiln__real_size(fields->op) + texts.length);
     if (spec != NULL)
         assemble(spec, fields, &texts, length);
     kiln__text_fini(&texts);
@@ -64,14 +64,14 @@ static kiln_status finish(kiln_spec **out, const kiln__fields *fields, kiln_stat
 kiln_status kiln__spec_parse(kiln_spec **out, const kiln__catalog *catalog, const char *text, kiln_report *report)
 {
     kiln__fields fields;
-    kiln__expr room;
+    kiln__real room;
     return finish(out, &fields, kiln__fields_parse(&fields, &room, catalog, text, report), report);
 }
 
 kiln_status kiln__spec_with(kiln_spec **out, const kiln_spec *spec, const char *line, kiln_report *report)
 {
     kiln__fields fields = spec->fields;
-    kiln__expr room;
+    kiln__real room;
     return finish(out, &fields, kiln__fields_update(&fields, &room, line, report), report);
 }
 

@@ -49,23 +49,14 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
-static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
-{
-    for (uint32_t i = 0; i < expr->count; i++)
-        if (expr->nodes[i].op >= 0)
-            marked[expr->nodes[i].op] = true;
-}
-
 static void append_value(kiln__text *out, const kiln__fields *spec)
 {
     static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
                                               "kiln_real x, kiln_real y, kiln_real z" };
-    bool ops[KILN__OPS_MAX] = { false };
-    mark_ops(spec->op, ops);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(kiln__spec_computed(spec)),
-                     ops, out);
+                     spec->op, out);
     kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
-    kiln__expr_emit(spec->op, &spec->catalog->ops, out);
+    kiln__real_emit(spec->op, &spec->catalog->ops, NULL, out);
     kiln__text_append(out, "; }\n\n");
 }
 
@@ -124,12 +115,12 @@ static void append_definitions(const kiln__fields *spec, kiln__text *out)
 {
     const kiln__op_table *ops = &spec->catalog->ops;
     kiln__fields reference;
-    kiln__expr room;
+    kiln__real room;
     bool needed[KILN__OPS_MAX] = { false };
     if (spec->op_set)
-        mark_ops(spec->op, needed);
+        kiln__real_calls(spec->op, needed, NULL, NULL);
     if (spec->template->reference != NULL && kiln__spec_reference(&reference, &room, spec, NULL) == KILN_OK)
-        mark_ops(reference.op, needed);
+        kiln__real_calls(reference.op, needed, NULL, NULL);
     kiln__ops_close(ops, needed, true);
     for (uint32_t i = ops->row_count; i < ops->count; i++)
         if (needed[i]) {
@@ -238,7 +229,7 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
     unit->contracts = spec->math != KILN__MATH_PORTABLE;
-    unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
+    unit->operations = spec->op->operations;
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);

@@ -301,7 +301,7 @@ typedef struct checking {
 static kiln_status get_reference(checking *c)
 {
     kiln__fields wanted = *c->spec;
-    kiln__expr room;
+    kiln__real room;
     char problem[256];
     kiln_status status = KILN_OK;
     if (names_reference(c->spec, c->load))

@@ -8,7 +8,7 @@
 
 void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
 {
-    bool heavy = kiln__expr_operations(spec->op, &spec->catalog->ops) >= KILN__WISDOM_HEAVY;
+    bool heavy = spec->op->operations >= KILN__WISDOM_HEAVY;
     const kiln__arguments *arguments = &spec->template->arguments;
     unsigned in = kiln__arguments_inputs(arguments, spec->op->inputs), out_count = 0;
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
@@ -25,7 +25,7 @@ void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
 {
     if (spec->op_set)
-        kiln__expr_format(spec->op, &spec->catalog->ops, out);
+        kiln__expr_format(spec->op, &spec->catalog->ops, false, out);
     else
         kiln__text_append(out, "none");
     if (kiln__spec_casts(spec))

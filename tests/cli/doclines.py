@@ -48,8 +48,8 @@ NEEDS = [
 # Messages that pages show, each with the command that brings it out.
 MESSAGES = {
     "unknown op 'hardsigmod': did you mean hardsigmoid?": "kiln show op=hardsigmod --source",
-    "op add takes 2 inputs, got 1": "kiln show 'op=add(x)' --source",
-    "op hardtanh takes at most 2 parameters (lo, hi), got 3": "kiln show 'op=hardtanh(1,2,3)' --source",
+    "add takes 2 arguments, got 1": "kiln show 'op=add(x)' --source",
+    "hardtanh takes at most 2 parameters (lo, hi), got 3": "kiln show 'op=hardtanh(1,2,3)' --source",
     "block=100 is not a multiple of 32: the nearest are 96 and 128": "kiln show 'op=relu6 block=100' --source",
     "block=2048 is above 1024": "kiln show 'op=relu6 block=2048' --source",
     "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2":

@@ -218,7 +218,7 @@ static void check_whole(kiln_service *service, const kiln__op *op, const char *d
     for (uint32_t i = 0; i < op->params; i++)
         params[i] = (int64_t)op->defaults[i];
     if (kiln__dtype_is_real(computed)) {
-        bool truth = kiln__expr_kind_of(fields->op, r.ops).truth;
+        bool truth = fields->op->truth;
         ck_assert_int_eq(result, truth ? KILN__DTYPE_BOOL : KILN__DTYPE_F32);
     } else {
         for (unsigned k = 0; k < 3; k++)

@@ -132,7 +132,7 @@ static const struct {
     const char *seen;
 } bad[] = {
     { "op=relu6\nop=relu7\n", KILN_EOP, "kernels.txt:2: unknown op 'relu7'", "1 op=relu6 target=cpu\n" },
-    { "\n\nop=relu6 dty\n", KILN_ESPEC, "kernels.txt:3: 'dty' is not a field", "" },
+    { "\n\nop=relu6 dty\n", KILN_EOP, "kernels.txt:3: op, character 7: unexpected 'dty' behind the expression", "" },
     { "op=relu6 block=64,100", KILN_ESPEC, "kernels.txt:1: block=100 is not a multiple of 32", "" },
     { "op=relu6 target=sm90", KILN_ETARGET, "kernels.txt:1: unknown target 'sm90'", "" },
     { "op=relu6 target= target=cpu", KILN_ESPEC, "kernels.txt:1: field target given twice", "" },

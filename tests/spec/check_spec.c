@@ -136,9 +136,9 @@ static const struct {
     const char *problem;
 } bad[] = {
     { "op=hardsigmod", KILN_EOP, "unknown op 'hardsigmod': did you mean hardsigmoid?" },
-    { "op=add(x)", KILN_EOP, "op add takes 2 inputs, got 1" },
-    { "op=hardtanh(1,2,3)", KILN_EOP, "op hardtanh takes at most 2 parameters (lo, hi), got 3" },
-    { "op=hardtanh(?,?)", KILN_EOP, "'?' is reserved for scalars given at launch: write a number" },
+    { "op=add(x)", KILN_EOP, "add takes 2 arguments, got 1" },
+    { "op=hardtanh(1,2,3)", KILN_EOP, "hardtanh takes at most 2 parameters (lo, hi), got 3" },
+    { "op=hardtanh(?,?)", KILN_EOP, "op, character 10: '?' is reserved for scalars given at launch: write a number" },
     { "block=100", KILN_ESPEC, "block=100 is not a multiple of 32: the nearest are 96 and 128" },
     { "block=2048", KILN_ESPEC, "block=2048 is above 1024" },
     { "elems=6 vector=4", KILN_ESPEC,
@@ -200,7 +200,8 @@ static const struct {
     { "n=-1", KILN_ESPEC, "n=-1 is not a whole number below 2^64" },
     { "n=18446744073709551616", KILN_ESPEC, "n=18446744073709551616 is not a whole number below 2^64" },
     { "hardsigmoid", KILN_ESPEC, "'hardsigmoid' is not a field: write field=value, such as op=hardsigmoid" },
-    { "op=relu6 fast", KILN_ESPEC, "'fast' is not a field: write field=value, such as op=hardsigmoid" },
+    { "op=relu6 fast", KILN_EOP, "op, character 7: unexpected 'fast' behind the expression" },
+    { "op=relu6 dtype=f32 fast", KILN_ESPEC, "'fast' is not a field: write field=value, such as op=hardsigmoid" },
     { "op =relu6", KILN_ESPEC, "'op' is not a field: write field=value, such as op=hardsigmoid" },
     { "=relu6", KILN_ESPEC, "'=relu6' is not a field: write field=value, such as op=hardsigmoid" },
     { "op=hardtanh(-1,1 dtype=f32", KILN_ESPEC, "')' is missing in op=hardtanh(-1,1 dtype=f32" },
@@ -544,7 +545,6 @@ static bool survives(const char *text)
     parse(&again, first);
     ck_assert_str_eq(format(&again), first);
     ck_assert_uint_eq(spec.op->count, again.op->count);
-    ck_assert_mem_eq(spec.op, again.op, kiln__expr_size(spec.op));
     if (kiln__spec_resolve(&full, &spec, &sm_90, &report) == KILN_OK) {
         kiln__text_copy(first, sizeof(first), format(&full));
         parse(&again, first);

@@ -12,7 +12,7 @@ enum { KILN_TEST_ROOMS = 16 };
 
 /* On the heap: what is thread-local lies on the stack of a thread, which tests measure. */
 typedef struct kiln_test_rooms {
-    kiln__expr room[KILN_TEST_ROOMS];
+    kiln__real room[KILN_TEST_ROOMS];
     unsigned next;
 } kiln_test_rooms;
 
@@ -23,7 +23,7 @@ static inline void kiln_test_make_rooms_key(void)
     pthread_key_create(&kiln_test_rooms_key, free);
 }
 
-static inline kiln__expr *kiln_test_room(void)
+static inline kiln__real *kiln_test_room(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, kiln_test_make_rooms_key);
