@@ -23,9 +23,9 @@
 //! entry    kiln_vector align vector * max(bytes, out_bytes)
 //! entry    kiln_scalar align min(bytes, out_bytes)
 
-/* A thread moves 16 bytes of an array, and 32 where that was faster: in one array of 4 to 16 MiB, which a GPU's caches
- * may hold, and in a larger one where an op calculates for long. In a smaller one there would be too few blocks for
- * that, and with 8 bytes a GPU takes longer to start the blocks. */
+/* A thread moves 16 bytes of the array with the narrowest elements, and 32 where that was faster: in one array of 4 to
+ * 16 MiB, which a GPU's caches may hold, and in a larger one where an op calculates for long, but not on bytes. In a
+ * smaller one there would be too few blocks for that, and with 8 bytes a GPU takes longer to start the blocks. */
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and
  * kiln_value, and takes the rest of this text. */

@@ -32,7 +32,7 @@ KILN_FN kiln_real kiln_over(kiln_real x, kiln_real y)
 #if defined(KILN_MATH_PORTABLE)
     return kiln_div(x, y);
 #else
-    return kiln_mul(x, (kiln_real)1 / y); /* which the compiler calculates where y is a number */
+    return kiln_scale(x, (kiln_real)1 / y); /* which the compiler calculates where y is a number */
 #endif
 }
 

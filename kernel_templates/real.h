@@ -191,7 +191,7 @@ typedef unsigned int kiln_bits_t;
 /* ---- Primitives ------------------------------------------------------------------------------------------------
  *
  *   kiln_add, kiln_mul   a + b and a * b, rounded
- *   kiln_scale           the same as kiln_mul, for a factor b that the compiler knows: it costs nothing where b is 1
+ *   kiln_scale           a * b, rounded, for a factor b that most specs know: it costs nothing where that is 1
  *   kiln_sub, kiln_neg   a - b, rounded, and -a
  *   kiln_choose          condition ? a : b
  *   kiln_fma             a * b + c, rounded once
@@ -323,7 +323,7 @@ KILN_FN kiln_real kiln_choose(bool condition, kiln_real a, kiln_real b)
 
 KILN_FN kiln_real kiln_scale(kiln_real a, kiln_real b)
 {
-    return b == 1 ? a : kiln_mul(a, b);
+    return kiln_choose(b == 1, a, kiln_mul(a, b));
 }
 
 #if defined(KILN_WHOLE)

@@ -407,7 +407,7 @@ typedef struct kiln_op_info {
     const char *functions;  /* that have other bits on the cpu than CUDA's, "exp 4 ulp, erf 4 ulp": how far they may be
                                apart with math=torch; "": GPU and cpu have the same bits */
     const char *fast_functions; /* of which math=fast takes a fast form on a GPU, "div 2 ulp": how far that may be from
-                                   the true value; "": none */
+                                   the true value, of exp_add that of its exp; "": none */
     int portable;               /* 1: math=portable can build it */
     int whole_only;             /* 1: it takes whole numbers alone */
     int truth;                  /* 1: it is a comparison, so that its result is bool */

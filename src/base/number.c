@@ -157,13 +157,15 @@ bool kiln__number_is_whole(double value)
     unsigned exponent = exponent_of(value, &bits);
     if (exponent < 1023)
         return bits << 1 == 0;
-    return exponent >= 1023 + 52 ? exponent < 1023 + 63 : bits << (12 + exponent - 1023) == 0;
+    if (exponent >= 1023 + 52)
+        return exponent < 1023 + 63 || bits == (uint64_t)(1023 + 63 + 2048) << 52; /* -2^63 */
+    return bits << (12 + exponent - 1023) == 0;
 }
 
 bool kiln__number_is_wide(double value)
 {
     uint64_t bits;
-    return exponent_of(value, &bits) >= 1023 + 31;
+    return exponent_of(value, &bits) >= 1023 + 31 && bits != (uint64_t)(1023 + 31 + 2048) << 52; /* -2^31 */
 }
 
 unsigned kiln__number_octave(uint64_t n)

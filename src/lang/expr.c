@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "lang/syntax.h"
+#include <stdio.h>
 #include <string.h>
 
 static const char *op_name_at(const void *data, size_t i)
@@ -69,11 +70,13 @@ static int binding_of(const kiln__real_node *node)
     }
 }
 
-/* A number that is real keeps a point: 1.0 is not 1. */
+/* A number that is real keeps a point, and no other gets one: 1.0 is not 1. */
 static void append_number(const writer *w, const kiln__real_node *node)
 {
     char number[KILN__NUMBER_SIZE];
     kiln__number_format(number, node->value);
+    if (!node->pointed && strchr(number, '.') != NULL && kiln__number_is_whole(node->value)) /* from 1e16 on */
+        snprintf(number, sizeof(number), "%lld", (long long)node->value);
     size_t digits = strcspn(number, "e");
     bool needs_point = node->pointed && memchr(number, '.', digits) == NULL;
     kiln__text_append_bytes(w->out, number, digits);

@@ -312,6 +312,34 @@ static bool is_exact(const binder *b, const kiln__real_node *node)
     return node->kind != KILN__REAL_OP || kiln__op_is_exact(kiln__op_at(b->scope->ops, node->index));
 }
 
+/* Whether the value of a node is that of a comparison. */
+static bool is_truth(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_at(b->scope->ops, node->index)->real->truth;
+    if (node->kind == KILN__REAL_CHOICE)
+        return b->out->nodes[node->args[1]].truth && b->out->nodes[node->args[2]].truth;
+    return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
+}
+
+/* Finds out about a node by its arguments. */
+static void mark_node(const binder *b, kiln__real_node *node)
+{
+    const kiln__real_node *nodes = b->out->nodes;
+    bool joins =
+        node->kind == KILN__REAL_NEGATE || (node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_ADD);
+    node->truth = is_truth(b, node);
+    node->scalar = node->kind == KILN__REAL_PARAM;
+    node->constant = joins || node->scalar || node->kind == KILN__REAL_NUMBER;
+    for (uint32_t i = 0; i < node->count; i++) {
+        node->depth = nodes[node->args[i]].depth > node->depth ? nodes[node->args[i]].depth : node->depth;
+        node->constant = node->constant && nodes[node->args[i]].constant;
+        node->scalar = node->scalar || nodes[node->args[i]].scalar;
+    }
+    node->scalar = node->scalar && node->constant;
+    node->depth = (uint16_t)(node->depth + depth_of(b, node));
+}
+
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 {
     const uint32_t depth_max = b->scope->free ? KILN__REAL_DEPTH_FREE : KILN__REAL_DEPTH_MAX;
@@ -319,17 +347,13 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
         FAIL(b, at, "an expression has at most %d parts: name some of them as ops", KILN__REAL_NODES_MAX);
     if (b->status != KILN_OK)
         return 0;
-    for (uint32_t i = 0; i < node.count; i++)
-        if (b->out->nodes[node.args[i]].depth > node.depth)
-            node.depth = b->out->nodes[node.args[i]].depth;
-    node.depth = (uint16_t)(node.depth + depth_of(b, &node));
+    mark_node(b, &node);
     if (node.depth > depth_max)
         FAIL(b, at, "the expression is nested deeper than %u: name a part of it as an op", depth_max);
     b->out->operations += cost_of(b, &node);
     b->out->portable = b->out->portable && is_portable(b, &node);
     b->out->fast = b->out->fast || is_fast(b, &node);
     b->out->exact = b->out->exact && is_exact(b, &node);
-    b->out->wide = b->out->wide || is_wide(b, &node);
     b->out->integral = b->out->integral || is_integral(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);
@@ -813,24 +837,6 @@ static void read_locals(binder *b, const char **at)
     }
 }
 
-/* Whether the value of a node is that of a comparison. */
-static bool is_truth(const binder *b, uint16_t index)
-{
-    const kiln__real_node *node = &b->out->nodes[index];
-    switch ((kiln__real_kind)node->kind) {
-    case KILN__REAL_NOT:
-        return true;
-    case KILN__REAL_BINARY:
-        return node->index < KILN__OPERATOR_ADD;
-    case KILN__REAL_OP:
-        return kiln__op_at(b->scope->ops, node->index)->real->truth;
-    case KILN__REAL_CHOICE:
-        return is_truth(b, node->args[1]) && is_truth(b, node->args[2]);
-    default:
-        return false;
-    }
-}
-
 /* Inputs that are all among x, y and z stand in that order, others as they are named first. */
 static void order_inputs(kiln__real *out)
 {
@@ -863,9 +869,11 @@ static void finish(binder *b, uint16_t root, const char *start)
         out->count = out->inputs = 0;
         return;
     }
-    for (uint32_t i = 0; i < out->count; i++)
+    for (uint32_t i = 0; i < out->count; i++) { /* whose numbers have their signs now */
         out->whole = out->whole && is_whole(b, &out->nodes[i]);
-    out->truth = is_truth(b, root);
+        out->wide = out->wide || is_wide(b, &out->nodes[i]);
+    }
+    out->truth = out->nodes[root].truth;
     if (b->scope->free)
         order_inputs(out);
 }
@@ -988,21 +996,12 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
-/* Whether a node has one value for all elements, and that from a parameter. */
-static bool is_of_params(const kiln__real *real, uint16_t index)
-{
-    const kiln__real_node *node = &real->nodes[index];
-    bool all = node->kind != KILN__REAL_INPUT && node->kind != KILN__REAL_NUMBER;
-    for (uint32_t i = 0; all && i < node->count; i++)
-        all = real->nodes[node->args[i]].kind == KILN__REAL_NUMBER || is_of_params(real, node->args[i]);
-    return all && (node->kind == KILN__REAL_PARAM || node->count > 0);
-}
-
-/* A factor of parameters is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
+/* A factor that is a parameter is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
 static void emit_product(const writer *w, const kiln__real_node *node)
 {
-    unsigned factor = is_of_params(w->real, node->args[1]) ? 1 : 0;
-    bool scales = is_of_params(w->real, node->args[factor]);
+    const kiln__real_node *nodes = w->real->nodes;
+    unsigned factor = nodes[node->args[1]].scalar ? 1 : 0;
+    bool scales = nodes[node->args[factor]].scalar;
     kiln__text_append(w->out, scales ? "kiln_scale(" : "kiln_mul(");
     emit_value(w, node->args[scales ? 1 - factor : 0]);
     kiln__text_append(w->out, ", ");
@@ -1223,9 +1222,7 @@ static double fast_error(const fast_form *form, double x, double value)
 
 double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *v, double value)
 {
-    const fast_form *form = node->kind == KILN__REAL_FUNCTION ? find_fast(node->index)
-                            : is_division(real, node)         ? &fast_forms[0]
-                                                              : NULL;
+    const fast_form *form = fast_form_of(real, node);
     if (form == NULL || !isfinite(value))
         return 0;
     if (node->kind == KILN__REAL_FUNCTION && primitives[node->index].value == value_exp_add)

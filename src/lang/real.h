@@ -33,8 +33,11 @@ typedef enum kiln__real_kind {
 } kiln__real_kind;
 
 typedef struct kiln__real_node {
-    uint8_t kind; /* a kiln__real_kind */
-    bool pointed; /* a number that is real, because it is written with a point */
+    uint8_t kind;  /* a kiln__real_kind */
+    bool pointed;  /* a number that is real, because it is written with a point */
+    bool constant; /* a number or parameter, or a sum, product or quotient of such */
+    bool scalar;   /* a constant that has a parameter */
+    bool truth;    /* the value is that of a comparison */
     uint16_t index, depth, count;
     uint16_t args[KILN__REAL_ARGS_MAX];
     double value;

@@ -35,26 +35,26 @@ bool kiln__spec_casts(const kiln__fields *spec)
     return spec->result != KILN__DTYPE_UNSET && spec->result != usual_result(spec);
 }
 
+/* "op OP BEFORE dtype=f32AFTER" */
+static kiln_status refuse(const kiln__fields *spec, const char *before, const char *after, kiln_report *report)
+{
+    kiln__text op = { 0 };
+    kiln__expr_format(spec->op, &spec->catalog->ops, true, &op);
+    kiln_status status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "op %.128s %s dtype=%s%s",
+                                    kiln__text_string(&op), before, kiln__dtype_name(spec->dtype), after);
+    kiln__text_fini(&op);
+    return status;
+}
+
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report)
 {
-    char text[128];
-    kiln__text op = { 0 };
     kiln__dtype computed = kiln__spec_computed(spec);
-    const char *dtype = kiln__dtype_name(spec->dtype);
-    kiln__expr_format(spec->op, &spec->catalog->ops, true, &op);
-    kiln__text_copy(text, sizeof(text), kiln__text_string(&op));
-    kiln__text_fini(&op);
     if (spec->op->integral && kiln__dtype_is_real(spec->dtype))
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "op %s takes whole numbers, and dtype=%s has others: use i8, i16, i32, i64, u8 or bool", text,
-                          dtype);
+        return refuse(spec, "takes whole numbers, and", " has others: use i8, i16, i32, i64, u8 or bool", report);
     if (spec->op->integral && kiln__dtype_is_real(computed))
-        return kiln__fail(
-            report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-            "op %s mixes real numbers with functions of whole ones: calculate these in an op of their own", text);
+        return refuse(spec, "mixes real numbers with functions of whole ones, in",
+                      ": calculate these in an op of their own", report);
     if (spec->op->wide && computed == KILN__DTYPE_I32)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "op %s has a number that 32 bits do not hold, in which dtype=%s is calculated: use i64", text,
-                          dtype);
+        return refuse(spec, "has a number that 32 bits do not hold, in which", " is calculated: use i64", report);
     return KILN_OK;
 }

@@ -122,14 +122,31 @@ END_TEST
 
 START_TEST(test_number__whole_and_wide_by_their_bits)
 {
-    static const double whole[] = { 0, -0.0, 1, -1, 6, 2147483647, -2147483647, 0x1p+52 + 1, 0x1p+62 };
-    static const double other[] = { 0.5, -1.5, 0x1p-1074, 0x1p+63, INFINITY, NAN, 2147483647.5 };
+    static const double whole[] = { 0, -0.0, 1, -1, 6, 2147483647, -2147483647, 0x1p+52 + 1, 0x1p+62, -0x1p+63 };
+    static const double other[] = { 0.5, -1.5, 0x1p-1074, 0x1p+63, -0x1.8p+63, INFINITY, NAN, 2147483647.5 };
     for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
         ck_assert_msg(kiln__number_is_whole(whole[i]), "%a", whole[i]);
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         ck_assert_msg(!kiln__number_is_whole(other[i]), "%a", other[i]);
     ck_assert(!kiln__number_is_wide(2147483647) && !kiln__number_is_wide(-2147483647) && !kiln__number_is_wide(0.1));
+    ck_assert(!kiln__number_is_wide(-2147483648) && kiln__number_is_wide(-2147483649));
     ck_assert(kiln__number_is_wide(2147483648) && kiln__number_is_wide(-5e9));
+}
+END_TEST
+
+START_TEST(test_number__the_nearest_power_of_two_by_logarithm)
+{
+    static const struct {
+        uint64_t n;
+        unsigned octave;
+    } rows[] = { { 0, 0 },          { 1, 0 },
+                 { 2, 1 },          { 3, 2 }, /* above 2 sqrt(2) */
+                 { 5, 2 },          { 6, 3 },
+                 { 1482910, 20 }, /* on either side of 2^20 sqrt(2) */
+                 { 1482911, 21 },   { (uint64_t)1 << 63, 63 },
+                 { UINT64_MAX, 63 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        ck_assert_uint_eq(kiln__number_octave(rows[i].n), rows[i].octave);
 }
 END_TEST
 
@@ -323,6 +340,7 @@ Suite *kiln_test_base_number_suite(void)
     tcase_add_test(tcase, test_number__long_text_is_read_up_to_2047_characters);
     tcase_add_test(tcase, test_number__whole_numbers_are_digits_only);
     tcase_add_test(tcase, test_number__whole_and_wide_by_their_bits);
+    tcase_add_test(tcase, test_number__the_nearest_power_of_two_by_logarithm);
     tcase_add_loop_test(tcase, test_number__writes_the_fewest_digits, 0, COUNT(formatted));
     tcase_add_test(tcase, test_number__every_text_reads_back_as_the_same_bits);
     tcase_add_test(tcase, test_number__hexadecimal_is_a_literal_of_c);

@@ -47,8 +47,8 @@ UNARY |= {
     "hardshrink(0.3)": lambda x: F.hardshrink(x, 0.3),
     "threshold(0.3,-1.7)": lambda x: F.threshold(x, 0.3, -1.7),
 }
-UNARY |= {f"pow_scalar({e})": (lambda e: lambda x: torch.pow(x, e))(e) 
-          for e in (0, 1, 2, 3, 0.5, -0.5, -1, -2, 3.3, -1.7, 4)}
+UNARY |= {f"pow_scalar({e})": (lambda e: lambda x: torch.pow(x, e))(e)
+          for e in (0, 1, 2, 3, 0.5, -0.5, -1, -2, 3.3, -1.7, 4, 3.0005, -2.0005)}
 BINARY = {name: getattr(torch, name) for name in "add sub mul div floor_divide fmod remainder maximum minimum fmax fmin "
           "copysign atan2 hypot pow xlogy logaddexp heaviside".split()}
 BINARY |= {

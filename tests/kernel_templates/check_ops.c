@@ -22,6 +22,7 @@ static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
 typedef struct referee {
     const kiln__op_table *ops;
     kiln__dtype stored, computed;
+    const double *params;
     mpfr_t value, x, y;
 } referee;
 
@@ -189,23 +190,25 @@ static void check_element(referee *r, const kiln__op *op, const kiln__fields *fi
     for (uint32_t k = 0; k < op->inputs; k++)
         inputs[k] = kiln__dtype_value(arrays[k], i, r->stored);
     kiln__dtype result = kiln__spec_result(fields);
-    double value = evaluate(r, op, inputs, op->defaults), got = kiln__dtype_value(results, i, result);
+    double value = evaluate(r, op, inputs, r->params), got = kiln__dtype_value(results, i, result);
     double want = result == KILN__DTYPE_BOOL ? value != 0 : round_to(r->stored, value);
     bool agrees = same(got, want) || (!kiln__spec_is_exact(fields) && kiln__bound_agrees(fields, inputs, got, want));
     ck_assert_msg(agrees, "%s %s of %a, %a, %a is %a, should be %a", op->name, kiln__dtype_name(r->stored), inputs[0],
                   op->inputs > 1 ? inputs[1] : 0, op->inputs > 2 ? inputs[2] : 0, got, want);
 }
 
-static void check_op(kiln_service *service, const kiln__op *op, const char *dtype)
+/* `params` stand in the spec as `written`, "(0.5)". */
+static void check_op(kiln_service *service, const kiln__op *op, const char *written, const double *params,
+                     const char *dtype)
 {
     char text[96];
     kiln_report report = KILN_INIT(kiln_report);
     bool all = getenv("KILN_TEST_LONG") != NULL && op->inputs == 1;
-    snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", op->name, dtype);
+    snprintf(text, sizeof(text), "op=%s%s dtype=%s target=cpu", op->name, written, dtype);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel = kiln_test_get(service, text);
     const kiln__fields *fields = &spec->fields;
-    referee r = { .ops = &fields->catalog->ops, .stored = fields->dtype };
+    referee r = { .ops = &fields->catalog->ops, .stored = fields->dtype, .params = params };
     r.computed = kiln__spec_computed(fields);
     mpfr_inits2(BITS, r.value, r.x, r.y, (mpfr_ptr)NULL);
     for (unsigned k = 0; k < 3; k++)
@@ -219,6 +222,21 @@ static void check_op(kiln_service *service, const kiln__op *op, const char *dtyp
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
 }
+
+/* Parameters that take another way through an op. */
+static const struct {
+    const char *op, *written;
+    double params[3];
+} others[] = {
+    { "pow_scalar", "(0)", { 0 } },           { "pow_scalar", "(1)", { 1 } },
+    { "pow_scalar", "(3)", { 3 } },           { "pow_scalar", "(0.5)", { 0.5 } },
+    { "pow_scalar", "(-0.5)", { -0.5 } },     { "pow_scalar", "(-1)", { -1 } },
+    { "pow_scalar", "(-2)", { -2 } },         { "pow_scalar", "(3.3)", { 3.3 } },
+    { "pow_scalar", "(3.0005)", { 3.0005 } }, { "add_scaled", "(0.7)", { 0.7 } },
+    { "add_scaled", "(-3)", { -3 } },         { "elu", "(0.7,1.3,0.9)", { 0.7, 1.3, 0.9 } },
+    { "softplus", "(1.5,10)", { 1.5, 10 } },  { "leaky_relu", "(0.2)", { 0.2 } },
+    { "addcmul", "(2.5)", { 2.5 } },          { "hardtanh", "(-2,0.5)", { -2, 0.5 } },
+};
 
 /* An eighth of the ops, in one dtype. */
 START_TEST(test_ops__cpu_agrees_with_mpfr)
@@ -234,7 +252,12 @@ START_TEST(test_ops__cpu_agrees_with_mpfr)
     for (uint32_t i = (uint32_t)_i / 4; i < ops->count; i += 8) {
         ck_assert_int_eq(kiln__op_load(ops, i, NULL), KILN_OK);
         if (!kiln__op_at(ops, i)->real->integral)
-            check_op(service, kiln__op_at(ops, i), dtypes[_i % 4]);
+            check_op(service, kiln__op_at(ops, i), "", kiln__op_at(ops, i)->defaults, dtypes[_i % 4]);
+    }
+    for (size_t i = (size_t)_i / 4; i < sizeof(others) / sizeof(others[0]); i += 8) {
+        int op;
+        ck_assert_int_eq(kiln__op_find(ops, kiln__word_of(others[i].op), KILN__OPS_MAX, &op, NULL), KILN_OK);
+        check_op(service, kiln__op_at(ops, (uint32_t)op), others[i].written, others[i].params, dtypes[_i % 4]);
     }
     for (unsigned k = 0; k < 3; k++)
         free(arrays[k]);

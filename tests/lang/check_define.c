@@ -59,6 +59,12 @@ static const struct {
       "kiln_op_hardtanh(kiln_add(x, (kiln_real)0x1p+0), (kiln_real)-0x1p+1, (kiln_real)0x1p+0)" },
     { "a = x || y && z", "a(x, y, z)", "((x != 0) || ((y != 0) && (z != 0)) ? (kiln_real)1 : (kiln_real)0)" },
     { "a(x;int=2)=int*x", "a(x; int=2)", "kiln_scale(x, int_)" },
+    { "a(x; p=1, q=1) = x * (p * q) * (p / 2)", "a(x; p=1, q=1)",
+      "kiln_scale(kiln_scale(x, kiln_scale(p_, q_)), kiln_over(p_, (kiln_real)0x1p+1))" },
+    { "a(x; p=1) = x * n where n = -p", "a(x; p=1)", "kiln_scale(x, v0)" },
+    { "a(x; p=1) = x * (3 * 2) * (x > 0 ? p : 1) * exp(p)", "a(x; p=1)",
+      "kiln_mul(kiln_mul(kiln_mul(x, kiln_mul((kiln_real)0x1.8p+1, (kiln_real)0x1p+1)), kiln_choose(x > "
+      "(kiln_real)0x0p+0, p_, (kiln_real)0x1p+0)), kiln_exp(p_))" },
     { "a(y, x) = y - x", "a(y, x)", "kiln_sub(x, y)" },
     { "a(grad, y; p=2) = grad / y / p", "a(grad, y; p=2)", "kiln_over(kiln_div(x, y), p_)" },
     { "a = x / y / -3", "a(x, y)", "kiln_over(kiln_div(x, y), (kiln_real)-0x1.8p+1)" },

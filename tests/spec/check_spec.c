@@ -367,6 +367,13 @@ static const struct {
     { "op=exp dtype=i64", &sm_90, "op=exp dtype=i64 block=128 elems=8 vector=2 cache=plain target=sm_90" },
     { "op=hardtanh(0,5000000000) dtype=i64", &sm_90,
       "op=hardtanh(0,5000000000) dtype=i64 block=128 elems=2 vector=2 cache=plain target=sm_90" },
+    { "op=hardtanh(-2147483648,2147483647) dtype=i32", &sm_90,
+      "op=hardtanh(-2147483648,2147483647) dtype=i32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
+    { "op=max(x,-9223372036854775808) dtype=i64", &sm_90,
+      "op=max(x,-9223372036854775808) dtype=i64 block=128 elems=2 vector=2 cache=plain target=sm_90" },
+    { "op=gelu dtype=f8e4m3", &sm_90, "op=gelu dtype=f8e4m3 block=128 elems=16 vector=16 cache=plain target=sm_90" },
+    { "op=gelu(x+bias) dtype=f32", &sm_90,
+      "op=gelu(x+bias) dtype=f32 block=128 elems=8 vector=4 cache=plain target=sm_90" },
     { "op=copy dtype=f32 out=f32", &sm_90, "op=copy dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
 };
 
@@ -398,8 +405,14 @@ static const struct {
     { "template=toy op=relu6 elems=5", "over=10 is above 8, and that is its default here (elems * 2): set over" },
     { "op=bitwise_and(x,y) dtype=f16",
       "op bitwise_and(x,y) takes whole numbers, and dtype=f16 has others: use i8, i16, i32, i64, u8 or bool" },
-    { "op=exp(bitwise_and(x,y)) dtype=i64", "op exp(bitwise_and(x,y)) mixes real numbers with functions of whole ones: "
-                                            "calculate these in an op of their own" },
+    { "op=exp(bitwise_and(x,y)) dtype=i64",
+      "op exp(bitwise_and(x,y)) mixes real numbers with functions of whole ones, in "
+      "dtype=i64: calculate these in an op of their own" },
+    { "op=x>3000000000 dtype=i32",
+      "op x>3000000000 has a number that 32 bits do not hold, in which dtype=i32 is calculated: use i64" },
+    { "op=add(hardtanh(x,0,1),-3000000000) dtype=i8",
+      "op add(hardtanh(x,0,1),-3000000000) has a number that 32 bits do not hold, in which dtype=i8 is calculated: use "
+      "i64" },
     { "op=hardtanh(0,5000000000) dtype=u8",
       "op hardtanh(0,5000000000) has a number that 32 bits do not hold, in which dtype=u8 is calculated: use i64" },
 };
