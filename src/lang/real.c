@@ -844,9 +844,9 @@ static void order_inputs(kiln__real *out)
     for (uint32_t i = 0; i < out->inputs; i++)
         if (out->input_names[i][0] < 'x' || out->input_names[i][0] > 'z' || out->input_names[i][1] != '\0')
             return;
-    for (char letter = 'x'; letter <= 'z'; letter++)
+    for (const char *letter = "xyz"; *letter != '\0'; letter++)
         for (uint32_t i = 0; i < out->inputs; i++)
-            if (out->input_names[i][0] == letter)
+            if (out->input_names[i][0] == *letter)
                 place[i] = next++;
     for (uint32_t i = 0; i < out->count; i++)
         if (out->nodes[i].kind == KILN__REAL_INPUT)

@@ -6,8 +6,8 @@
  *     primary  number, name, name(argument, ...), (expression)
  *     argument expression, ?, name = expression, name = ?, name =
  *
- * A tree has no meaning yet: lang/formula.h reads one as integers, lang/real.h as real numbers, lang/expr.h as ops
- * with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
+ * A tree has no meaning yet: lang/formula.h reads one as integers, lang/real.h as real numbers. Each refuses the nodes
+ * that mean nothing to it. Pure. */
 #ifndef KILN_LANG_SYNTAX_H
 #define KILN_LANG_SYNTAX_H
 
