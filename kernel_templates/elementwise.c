@@ -15,6 +15,13 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_CHUNK 64
 
+/* Of input k: its array, a chunk of its values, and element i. */
+#define KILN_ARRAY(k)   *const x##k = *(const kiln_store_t *const *)args[1 + k]
+#define KILN_VALUES(k)  v##k[KILN_CHUNK]
+#define KILN_LOAD(k)    kiln_load8(v##k + j, x##k + i + j)
+#define KILN_LANE(k)    v##k[j]
+#define KILN_ELEMENT(k) kiln_load(x##k[i])
+
 /* Computes blocks begin to end - 1 of the grid. args[i] points to parameter i: out, the inputs, n. `out` may be
  * one of the inputs. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
@@ -24,19 +31,18 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 {
     const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
     kiln_out_t *result = *(kiln_out_t *const *)args[0];
-    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
-                                  *z = *(const kiln_store_t *const *)args[3]);
+    const kiln_store_t KILN_EACH(KILN_ARRAY);
     unsigned long long i = begin * KILN_TILE;
 
     end = end * KILN_TILE < n ? end * KILN_TILE : n;
 
 #if defined(KILN_LOAD8) /* both are f16 */
     for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {
-        kiln_real KILN_TAKE(a[KILN_CHUNK], b[KILN_CHUNK], c[KILN_CHUNK]), value[KILN_CHUNK];
+        kiln_real KILN_EACH(KILN_VALUES), value[KILN_CHUNK];
         for (int j = 0; j < KILN_CHUNK; j += 8)
-            KILN_TAKE(kiln_load8(a + j, x + i + j), kiln_load8(b + j, y + i + j), kiln_load8(c + j, z + i + j));
+            KILN_EACH(KILN_LOAD);
         for (int j = 0; j < KILN_CHUNK; j++)
-            value[j] = kiln_value(KILN_TAKE(a[j], b[j], c[j]));
+            value[j] = kiln_value(KILN_EACH(KILN_LANE));
         for (int j = 0; j < KILN_CHUNK; j += 8)
             kiln_store8(result + i + j, value + j);
     }
@@ -49,5 +55,5 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 #pragma GCC ivdep
 #endif
     for (; i < end; i++)
-        result[i] = kiln_store_out(kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i]))));
+        result[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
 }

@@ -1,7 +1,7 @@
 //! template elementwise
-//! about    out[i] = op(x[i], y[i], z[i]) for contiguous arrays: inputs of one dtype, and a result of the type of the op or of out=
+//! about    out[i] = op(x[i], y[i], ...) for contiguous arrays: inputs of one dtype, and a result of the type of the op or of out=
 //! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
-//! inputs   1..3
+//! inputs   1..8
 //! size     n
 //! arg      out  out otype[n] inplace
 //! arg      x... in dtype[n]
@@ -71,12 +71,16 @@ template <typename T> union kiln_lanes {
 typedef kiln_lanes<kiln_store_t> kiln_in_lanes;
 typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
 
-/* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
-#define KILN_PARAMETERS                                                                              \
-    kiln_out_t *out, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z), \
-        unsigned long long n
+/* Of input k: its array, the words of it that a thread holds, and element j of word m. */
+#define KILN_ARRAY(k)   const kiln_store_t *x##k
+#define KILN_ADVANCE(k) x##k += start
+#define KILN_WORDS(k)   w##k[KILN_ACCESSES]
+#define KILN_FETCH(k)   w##k[m].word = kiln_fetch(x##k, i)
+#define KILN_LANE(k)    kiln_load(w##k[m].lane[j])
+#define KILN_ELEMENT(k) kiln_load(x##k[i])
 
-#define KILN_APPLY(x, y, z) kiln_store_out(kiln_value(KILN_TAKE(kiln_load(x), kiln_load(y), kiln_load(z))))
+/* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
+#define KILN_PARAMETERS kiln_out_t *out, KILN_EACH(KILN_ARRAY), unsigned long long n
 
 template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {
@@ -128,30 +132,30 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
     const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
     const unsigned words = count / KILN_VECTOR;
-    kiln_in_lanes KILN_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
+    kiln_in_lanes KILN_EACH(KILN_WORDS);
 
     out += start;
-    KILN_TAKE(x += start, y += start, z += start);
+    KILN_EACH(KILN_ADVANCE);
 #pragma unroll
-    for (unsigned k = 0; k < KILN_ACCESSES; k++) {
-        const unsigned i = k * KILN_BLOCK + threadIdx.x;
+    for (unsigned m = 0; m < KILN_ACCESSES; m++) {
+        const unsigned i = m * KILN_BLOCK + threadIdx.x;
         if (i < words)
-            KILN_TAKE(a[k].word = kiln_fetch(x, i), b[k].word = kiln_fetch(y, i), c[k].word = kiln_fetch(z, i));
+            KILN_EACH(KILN_FETCH);
     }
 #pragma unroll
-    for (unsigned k = 0; k < KILN_ACCESSES; k++) {
-        const unsigned i = k * KILN_BLOCK + threadIdx.x;
+    for (unsigned m = 0; m < KILN_ACCESSES; m++) {
+        const unsigned i = m * KILN_BLOCK + threadIdx.x;
         if (i < words) {
             kiln_out_lanes result;
 #pragma unroll
             for (unsigned j = 0; j < KILN_VECTOR; j++)
-                result.lane[j] = KILN_APPLY(a[k].lane[j], b[k].lane[j], c[k].lane[j]);
+                result.lane[j] = kiln_store_out(kiln_value(KILN_EACH(KILN_LANE)));
             kiln_put(out, i, result.word);
         }
     }
     const unsigned i = words * KILN_VECTOR + threadIdx.x;
     if (KILN_VECTOR > 1 && i < count)
-        out[i] = KILN_APPLY(x[i], y[i], z[i]);
+        out[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
 }
 
 /* The same tile one element at a time, for arrays that are not aligned to words. */
@@ -161,8 +165,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
 
     out += start;
-    KILN_TAKE(x += start, y += start, z += start);
+    KILN_EACH(KILN_ADVANCE);
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < count; i += KILN_BLOCK)
-        out[i] = KILN_APPLY(x[i], y[i], z[i]);
+        out[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
 }

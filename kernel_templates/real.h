@@ -50,13 +50,23 @@
 #define KILN_QUIET(x) ((x) == (x) ? (x) : (kiln_real)__builtin_nan(""))
 #endif
 
-/* The first KILN_INPUTS of three things: parameters, declarations, arguments or expressions. */
+/* One thing for each input, with commas between: KILN_EACH(ARRAY) is ARRAY(0), ARRAY(1), ... */
 #if KILN_INPUTS == 1
-#define KILN_TAKE(x, y, z) x
+#define KILN_EACH(M) M(0)
 #elif KILN_INPUTS == 2
-#define KILN_TAKE(x, y, z) x, y
+#define KILN_EACH(M) M(0), M(1)
+#elif KILN_INPUTS == 3
+#define KILN_EACH(M) M(0), M(1), M(2)
+#elif KILN_INPUTS == 4
+#define KILN_EACH(M) M(0), M(1), M(2), M(3)
+#elif KILN_INPUTS == 5
+#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4)
+#elif KILN_INPUTS == 6
+#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5)
+#elif KILN_INPUTS == 7
+#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5), M(6)
 #else
-#define KILN_TAKE(x, y, z) x, y, z
+#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7)
 #endif
 
 /* ---- Types ----------------------------------------------------------------------------------------------------- */

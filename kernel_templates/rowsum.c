@@ -16,10 +16,15 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* The most blocks that the template's grid has. */
 #define KILN_BLOCKS 65535
 
+/* Of input k: its array, the parameter of it, row `row`, and element i + j. */
+#define KILN_ARRAY(k)     *const x##k = *(const kiln_store_t *const *)args[1 + k]
+#define KILN_PARAMETER(k) const kiln_store_t *x##k
+#define KILN_ROW(k)       x##k + row * cols
+#define KILN_ELEMENT(k)   kiln_load(x##k[i + j])
+
 /* Sums without an element are left out: to add their +0 changes nothing, because no sum is -0. The order of the
  * additions lets a compiler do many at once. */
-static kiln_store_t sum_row(KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z),
-                            unsigned long long cols)
+static kiln_store_t sum_row(KILN_EACH(KILN_PARAMETER), unsigned long long cols)
 {
     const unsigned used = cols < KILN_TILE ? (unsigned)cols : KILN_TILE;
     kiln_real sums[KILN_TILE];
@@ -30,8 +35,7 @@ static kiln_store_t sum_row(KILN_TAKE(const kiln_store_t *x, const kiln_store_t 
     for (unsigned long long i = 0; i < cols; i += KILN_TILE) {
         const unsigned count = cols - i < KILN_TILE ? (unsigned)(cols - i) : KILN_TILE;
         for (unsigned j = 0; j < count; j++)
-            sums[j] =
-                kiln_add(sums[j], kiln_value(KILN_TAKE(kiln_load(x[i + j]), kiln_load(y[i + j]), kiln_load(z[i + j]))));
+            sums[j] = kiln_add(sums[j], kiln_value(KILN_EACH(KILN_ELEMENT)));
     }
     for (unsigned d = KILN_TILE / 2; d > 0; d /= 2) {
         const unsigned upper = used <= d ? 0 : used - d < d ? used - d : d;
@@ -50,10 +54,9 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
     const unsigned long long rows = *(const unsigned long long *)args[1 + KILN_INPUTS];
     const unsigned long long cols = *(const unsigned long long *)args[2 + KILN_INPUTS];
     kiln_store_t *out = *(kiln_store_t *const *)args[0];
-    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
-                                  *z = *(const kiln_store_t *const *)args[3]);
+    const kiln_store_t KILN_EACH(KILN_ARRAY);
 
     for (unsigned long long block = begin; block < end; block++)
         for (unsigned long long row = block; row < rows; row += KILN_BLOCKS)
-            out[row] = sum_row(KILN_TAKE(x + row * cols, y + row * cols, z + row * cols), cols);
+            out[row] = sum_row(KILN_EACH(KILN_ROW), cols);
 }

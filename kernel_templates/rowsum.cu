@@ -1,6 +1,6 @@
 //! template rowsum
-//! about    out[i] = the sum of op(x, y, z) along row i of contiguous arrays of rows x cols elements
-//! inputs   1..3
+//! about    out[i] = the sum of op(x, y, ...) along row i of contiguous arrays of rows x cols elements
+//! inputs   1..8
 //! size     rows, cols
 //! arg      out  out dtype[rows]
 //! arg      x... in dtype[rows, cols]
@@ -30,14 +30,15 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* The sums of a thread: numbers threadIdx.x, threadIdx.x + KILN_BLOCK, ... of KILN_TILE. */
 #define KILN_SUMS (KILN_TILE / KILN_BLOCK)
 
-#define KILN_TERM(i) kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i])))
+/* Of input k: its array, and element `at`. */
+#define KILN_ARRAY(k)   const kiln_store_t *x##k
+#define KILN_ELEMENT(k) kiln_load(x##k[at])
 
 /* A row has KILN_TILE sums. Sum j is that of the elements j, j + KILN_TILE, ... in this order, beginning with +0. Then the
  * upper half of the sums is added to the lower half, until one is left. KILN_BLOCK does not change this order, so that every
  * geometry and the cpu twin give the same bits. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
-    kiln_rowsum(kiln_store_t *out, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z),
-                unsigned long long rows, unsigned long long cols)
+    kiln_rowsum(kiln_store_t *out, KILN_EACH(KILN_ARRAY), unsigned long long rows, unsigned long long cols)
 {
     __shared__ kiln_real sums[KILN_BLOCK];
     const unsigned t = threadIdx.x;
@@ -49,12 +50,16 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
 
         for (; i < whole; i += KILN_TILE)
 #pragma unroll
-            for (unsigned k = 0; k < KILN_SUMS; k++)
-                sum[k] = kiln_add(sum[k], KILN_TERM(i + k * KILN_BLOCK));
+            for (unsigned k = 0; k < KILN_SUMS; k++) {
+                const unsigned long long at = i + k * KILN_BLOCK;
+                sum[k] = kiln_add(sum[k], kiln_value(KILN_EACH(KILN_ELEMENT)));
+            }
 #pragma unroll
-        for (unsigned k = 0; k < KILN_SUMS; k++)
-            if (i + k * KILN_BLOCK < end)
-                sum[k] = kiln_add(sum[k], KILN_TERM(i + k * KILN_BLOCK));
+        for (unsigned k = 0; k < KILN_SUMS; k++) {
+            const unsigned long long at = i + k * KILN_BLOCK;
+            if (at < end)
+                sum[k] = kiln_add(sum[k], kiln_value(KILN_EACH(KILN_ELEMENT)));
+        }
 
 #pragma unroll
         for (unsigned d = KILN_SUMS / 2; d > 0; d /= 2)

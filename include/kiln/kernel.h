@@ -468,7 +468,7 @@ typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 /* Calls `fn` with each template, Kiln's first. Errors: KILN_EINVAL, KILN_ENOMEM. */
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);
 
-/* Defines an op for the life of the service: "NAME(x, y; p=1) = EXPRESSION", with up to three inputs and eight
+/* Defines an op for the life of the service: "NAME(x, y; p=1) = EXPRESSION", with up to eight inputs and eight
  * parameters. docs/ops.md has the language. An equal definition again does nothing.
  * Errors: KILN_EOP (the report says what and where; a name that is taken; more than 1024 ops), KILN_ENOMEM. */
 KILN_API kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report);

@@ -7,7 +7,7 @@
 #include "lang/real.h"
 #include <stdio.h>
 
-const char *const kiln__input_names[KILN__INPUTS_MAX] = { "x", "y", "z" };
+const char *const kiln__input_names[KILN__INPUTS_MAX] = { "x", "y", "z", "x4", "x5", "x6", "x7", "x8" };
 
 /* ---- Rows */
 
@@ -209,7 +209,7 @@ static kiln_status expected(const reader *r, const char *what)
 
 static bool is_input_letter(kiln__word name)
 {
-    for (uint32_t i = 0; i < KILN__INPUTS_MAX; i++)
+    for (uint32_t i = 0; i < KILN__LETTERS; i++)
         if (kiln__word_is(name, kiln__input_names[i]))
             return true;
     return false;
@@ -331,7 +331,7 @@ static kiln_status read_signature(reader *r)
 static kiln_status read_formula(reader *r)
 {
     kiln__op *op = r->op;
-    r->scope.inputs = r->infers ? KILN__INPUTS_MAX : op->inputs;
+    r->scope.inputs = r->infers ? KILN__LETTERS : op->inputs;
     r->scope.input_names = r->infers ? kiln__input_names : (const char *const *)op->input_names;
     r->scope.params = op->params;
     r->scope.param_names = op->param_names;

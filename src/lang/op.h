@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 enum {
-    KILN__INPUTS_MAX = 3,
+    KILN__INPUTS_MAX = 8,
+    KILN__LETTERS = 3, /* x, y and z, the inputs of a definition that names none */
     KILN__OP_ARGS_MAX = 8,
     KILN__OP_CASES_MAX = 4,
     KILN__OPS_MAX = 1024,
@@ -21,7 +22,7 @@ enum {
     KILN__FUNCTIONS_MAX = 64
 };
 
-/* "x", "y", "z": the inputs of expressions, and of every op in C text. */
+/* "x", "y", "z", then "x4" to "x8": the inputs of every op and expression in C text. */
 extern const char *const kiln__input_names[KILN__INPUTS_MAX];
 
 typedef struct kiln__real kiln__real; /* lang/real.h */

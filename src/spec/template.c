@@ -699,14 +699,15 @@ static kiln_status check_op(const reader *r)
     bool takes_op = kiln__template_takes_op(out), each = false, taken = false;
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
         each = each || arguments->args[i].each;
-        taken = taken || strcmp(arguments->args[i].name, "y") == 0 || strcmp(arguments->args[i].name, "z") == 0;
+        for (uint32_t k = 1; k < KILN__INPUTS_MAX; k++)
+            taken = taken || strcmp(arguments->args[i].name, kiln__input_names[k]) == 0;
     }
     if (takes_op && !each)
         return FAIL(r, "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]");
     if (!takes_op && each)
         return FAIL(r, "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH");
     if (takes_op && taken)
-        return FAIL(r, "x, y and z are the inputs of the op: give other args other names");
+        return FAIL(r, "x, y, z and x4 to x8 are the inputs of the op: give other args other names");
     if (kiln__arguments_count(arguments, out->max_inputs) > KILN__ARGS_MAX)
         return FAIL(r, "more than %d args with %u inputs", KILN__ARGS_MAX, out->max_inputs);
     if (out->reference != NULL && takes_op)

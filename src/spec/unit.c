@@ -51,11 +51,12 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
 
 static void append_value(kiln__text *out, const kiln__fields *spec)
 {
-    static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
-                                              "kiln_real x, kiln_real y, kiln_real z" };
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(kiln__spec_computed(spec)),
                      spec->op, out);
-    kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
+    kiln__text_append(out, "KILN_FN kiln_real kiln_value(");
+    for (uint32_t i = 0; i < spec->op->inputs; i++)
+        kiln__text_printf(out, "%skiln_real %s", i == 0 ? "" : ", ", kiln__input_names[i]);
+    kiln__text_append(out, ") { return ");
     kiln__real_emit(spec->op, &spec->catalog->ops, NULL, out);
     kiln__text_append(out, "; }\n\n");
 }

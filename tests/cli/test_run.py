@@ -47,6 +47,16 @@ class Values(KilnTest):
         self.check("hardsigmoid(add(x,y))", lambda x, y: hardsigmoid(x + y), 2, "f32")
         self.check("mul(add(x,y),z)", lambda x, y, z: (x + y) * z, 3, "f64")
 
+    def test_infix_expressions(self):
+        self.check("x * y - (x + y) * 2", lambda x, y: x * y - (x + y) * 2, 2, "f32", 1003)
+        self.check("gate > 0 ? gate * scale1 : -scale1", lambda g, s: np.where(g > 0, g * s, -s), 2, "f64", 1003)
+        self.check("z - x * y", lambda x, y, z: z - x * y, 3, "f32", 1003)
+
+    def test_eight_arrays(self):
+        for dtype in DTYPES:
+            self.check("a*b + c*d + p*f - g*h", lambda a, b, c, d, p, f, g, h: a * b + c * d + p * f - g * h, 8, dtype,
+                       1003)
+
     def test_geometry(self):
         for fields in ("block=32 elems=1 vector=1", "block=1024 elems=64", "block=96 elems=8 vector=2"):
             with self.subTest(fields=fields):

@@ -84,6 +84,7 @@ static const struct {
     { "x+pi-e*inf", "x+3.141592653589793-2.718281828459045*inf", 1 },
     { "hardtanh(x,-1.0,1.0)", "hardtanh(-1,1)", 1 },
     { "x+9223372036854774784-1e30*1e30f", "x+9223372036854774784-1e30*1.0000000150474662e30", 1 },
+    { "h*g+f*d+(c-b)/a+x", "h*g+f*d+(c-b)/a+x", 8 },
     { "min(x, 3)", "min(x,3)", 1 },
     { "add(x,2)", "add(x,2)", 1 },
     { "hardtanh(- 2, hi = - - 3)", "hardtanh(-2,3)", 1 },
@@ -178,7 +179,8 @@ static const struct {
     { "relu6(hardtanh(-1,1))", "op, character 7: hardtanh has inputs that are left out at the outermost call alone: "
                                "write hardtanh(x; lo=-1, hi=1)" },
     { "relu6(hardtanh())", "op, character 7: hardtanh takes at least 1 argument, got 0" },
-    { "a + b + c + d", "op, character 13: 'd' is one array too many: an expression takes at most 3" },
+    { "a + b + c + d + f + g + h + i + j",
+      "op, character 33: 'j' is one array too many: an expression takes at most 8" },
     { "Bias + x", "'Bias' cannot name an array: take lower-case letters, digits and '_'" },
     { "x % y", "op, character 3: real numbers have no operator %: call remainder or fmod" },
     { "1 + 2", "the expression takes no array" },
@@ -320,6 +322,7 @@ static const struct {
     { "relu6(add(x,y))", "kiln_op_relu6(kiln_op_add(x, y))" },
     { "relu6(a + b)", "kiln_op_relu6(kiln_add(x, y))" },
     { "z * x", "kiln_mul(y, x)" },
+    { "max(a, b) - c * d", "kiln_sub(kiln_max(x, y), kiln_mul(z, x4))" },
     { "fma(relu6(z),x,blend(y,x,1))", "kiln_op_fma(kiln_op_relu6(z), x, kiln_op_blend(y, x, (kiln_real)0x1p+0))" },
 };
 

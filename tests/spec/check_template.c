@@ -228,7 +228,7 @@ static const struct {
     { WITH("//! arg x... in f32[n]"), 9, "'x...' cannot name an arg: it is taken" },
     { WITH("//! arg x... out f32[n]"), 4, "arg x... is the inputs of the op: write arg x... in TYPE[FORMULA, ...]" },
     { WITH("//! arg y... in f32[n]"), 4, "'y...' cannot name an arg" },
-    { WITH("//! arg y float"), 11, "x, y and z are the inputs of the op: give other args other names" },
+    { WITH("//! arg y float"), 11, "x, y, z and x4 to x8 are the inputs of the op: give other args other names" },
     { WITH("//! arg w in dtype[1] inplace"), 4, "arg w: write its shape behind the type: dtype[FORMULA, ...]" },
     { WITH("//! arg w out dtype[1] aside"), 4, "[FORMULA, ...], then inplace if it may be an input" },
     { WITH("//! param tile 1..2 = 1"), 11, "'tile' names the tile and a param or size" },
@@ -285,10 +285,10 @@ static const struct {
       9, "the declaration 'block X, Y, Z' is missing" },
     { "//! template toy\n//! inputs 1\n//! param block a,b = a\n" TAIL, 3, "param block must be a number" },
     { "//! template Toy\n", 1, "'Toy' is not a name" },
-    { "//! inputs 0..1\n", 1, "inputs '0..1' is not a range within 1..3" },
-    { "//! inputs 1..4\n", 1, "inputs '1..4' is not a range within 1..3" },
-    { "//! inputs 3..2\n", 1, "inputs '3..2' is not a range within 1..3" },
-    { "//! inputs\n", 1, "inputs '' is not a range within 1..3" },
+    { "//! inputs 0..1\n", 1, "inputs '0..1' is not a range within 1..8" },
+    { "//! inputs 1..9\n", 1, "inputs '1..9' is not a range within 1..8" },
+    { "//! inputs 3..2\n", 1, "inputs '3..2' is not a range within 1..8" },
+    { "//! inputs\n", 1, "inputs '' is not a range within 1..8" },
 };
 
 START_TEST(test_manifest__failure_names_line_and_culprit)

@@ -368,16 +368,17 @@ START_TEST(test_templates__any_template_takes_an_op)
                              "//! arg x... in dtype[rows, cols]\n//! arg cols uint64 = cols\n"
                              "//! grid rows\n//! entry sums align bytes\n";
     static const char twin[] =
+        "#define ARRAY(k) *const x##k = *(kiln_store_t *const *)args[1 + k]\n"
+        "#define ELEMENT(k) kiln_load(x##k[i])\n"
         "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
         "                                                     void *const *args);\n"
         "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"
         "    const unsigned long long cols = *(const unsigned long long *)args[1 + KILN_INPUTS];\n"
         "    kiln_store_t *out = *(kiln_store_t *const *)args[0];\n"
-        "    const kiln_store_t *KILN_TAKE(x = *(kiln_store_t *const *)args[1], *y = *(kiln_store_t *const *)args[2],\n"
-        "                                  *z = *(kiln_store_t *const *)args[3]);\n"
+        "    const kiln_store_t KILN_EACH(ARRAY);\n"
         "    for (; begin < end; begin++) {\n        kiln_real sum = 0;\n"
         "        for (unsigned long long i = begin * cols; i < (begin + 1) * cols; i++)\n"
-        "            sum += kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i])));\n"
+        "            sum += kiln_value(KILN_EACH(ELEMENT));\n"
         "        out[begin] = kiln_store(sum);\n    }\n}\n";
     double x[6] = { 1, 2, 3, 4, 5, 6 }, y[6] = { 1, 10, 100, 1, 10, 100 }, out[2] = { 0 };
     const uint64_t sizes[] = { 2, 3 };

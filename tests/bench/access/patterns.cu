@@ -10,6 +10,20 @@
  *   ACCESS_STAGES        ACCESS_BULK: tiles in shared memory; a tile has KILN_TILE elements, one stage takes one tile only
  *   ACCESS_STORE_BULK    ACCESS_BULK: 1 stores from shared memory, 0 from registers */
 
+/* The first KILN_INPUTS of three things. */
+#if KILN_INPUTS == 1
+#define ACCESS_TAKE(x, y, z) x
+#elif KILN_INPUTS == 2
+#define ACCESS_TAKE(x, y, z) x, y
+#else
+#define ACCESS_TAKE(x, y, z) x, y, z
+#endif
+
+#define ACCESS_APPLY(x, y, z) kiln_store_out(kiln_value(ACCESS_TAKE(kiln_load(x), kiln_load(y), kiln_load(z))))
+
+/* Inputs and results have one type here. */
+typedef kiln_in_lanes access_lanes;
+typedef access_lanes::word_t access_word;
 typedef unsigned long long access_policy;
 
 static __device__ __forceinline__ access_policy access_evict_first()
@@ -21,39 +35,39 @@ static __device__ __forceinline__ access_policy access_evict_first()
     return policy;
 }
 
-static __device__ __forceinline__ kiln_word access_fetch(const kiln_store_t *array, unsigned index,
+static __device__ __forceinline__ access_word access_fetch(const kiln_store_t *array, unsigned index,
                                                          access_policy policy)
 {
 #if defined(ACCESS_LOAD) && ACCESS_POLICY_LOAD
-    kiln_word w;
+    access_word w;
     asm volatile("ld.global" ACCESS_LOAD ".L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                  : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-                 : "l"(__cvta_generic_to_global((const kiln_word *)array + index)), "l"(policy));
+                 : "l"(__cvta_generic_to_global((const access_word *)array + index)), "l"(policy));
     return w;
 #elif defined(ACCESS_LOAD)
-    kiln_word w;
+    access_word w;
     asm volatile("ld.global" ACCESS_LOAD ".v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-                 : "l"(__cvta_generic_to_global((const kiln_word *)array + index)));
+                 : "l"(__cvta_generic_to_global((const access_word *)array + index)));
     return w;
 #else
     return kiln_fetch(array, index);
 #endif
 }
 
-static __device__ __forceinline__ void access_put(kiln_store_t *array, unsigned index, kiln_word w,
+static __device__ __forceinline__ void access_put(kiln_store_t *array, unsigned index, access_word w,
                                                   access_policy policy)
 {
 #if defined(ACCESS_STORE) && ACCESS_POLICY_STORE
     asm volatile("st.global" ACCESS_STORE ".L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;"
                  :
-                 : "l"(__cvta_generic_to_global((kiln_word *)array + index)), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w),
+                 : "l"(__cvta_generic_to_global((access_word *)array + index)), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w),
                    "l"(policy)
                  : "memory");
 #elif defined(ACCESS_STORE)
     asm volatile("st.global" ACCESS_STORE ".v4.u32 [%0], {%1, %2, %3, %4};"
                  :
-                 : "l"(__cvta_generic_to_global((kiln_word *)array + index)), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
+                 : "l"(__cvta_generic_to_global((access_word *)array + index)), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
                  : "memory");
 #else
     kiln_put(array, index, w);
@@ -62,27 +76,27 @@ static __device__ __forceinline__ void access_put(kiln_store_t *array, unsigned 
 
 /* What one thread has loaded of a tile. */
 struct access_part {
-    kiln_lanes KILN_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
+    access_lanes ACCESS_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
 };
 
 static __device__ __forceinline__ void
-access_load_part(access_part &part, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z),
+access_load_part(access_part &part, ACCESS_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z),
                  access_policy policy)
 {
 #pragma unroll
     for (unsigned k = 0; k < KILN_ACCESSES; k++) {
         const unsigned i = k * KILN_BLOCK + threadIdx.x;
-        KILN_TAKE(part.a[k].word = access_fetch(x, i, policy), part.b[k].word = access_fetch(y, i, policy),
+        ACCESS_TAKE(part.a[k].word = access_fetch(x, i, policy), part.b[k].word = access_fetch(y, i, policy),
                   part.c[k].word = access_fetch(z, i, policy));
     }
 }
 
-static __device__ __forceinline__ kiln_word access_compute(KILN_TAKE(kiln_lanes a, kiln_lanes b, kiln_lanes c))
+static __device__ __forceinline__ access_word access_compute(ACCESS_TAKE(access_lanes a, access_lanes b, access_lanes c))
 {
-    kiln_lanes result;
+    access_lanes result;
 #pragma unroll
     for (unsigned j = 0; j < KILN_VECTOR; j++)
-        result.lane[j] = KILN_APPLY(a.lane[j], b.lane[j], c.lane[j]);
+        result.lane[j] = ACCESS_APPLY(a.lane[j], b.lane[j], c.lane[j]);
     return result.word;
 }
 
@@ -91,7 +105,7 @@ static __device__ __forceinline__ void access_store_part(const access_part &part
 {
 #pragma unroll
     for (unsigned k = 0; k < KILN_ACCESSES; k++)
-        access_put(out, k * KILN_BLOCK + threadIdx.x, access_compute(KILN_TAKE(part.a[k], part.b[k], part.c[k])),
+        access_put(out, k * KILN_BLOCK + threadIdx.x, access_compute(ACCESS_TAKE(part.a[k], part.b[k], part.c[k])),
                    policy);
 }
 
@@ -100,7 +114,7 @@ static __device__ __forceinline__ void access_finish(KILN_PARAMETERS, unsigned l
 {
 #pragma unroll 1
     for (unsigned long long i = start + threadIdx.x; i < n; i += KILN_BLOCK)
-        out[i] = KILN_APPLY(x[i], y[i], z[i]);
+        out[i] = ACCESS_APPLY(x0[i], x1[i], x2[i]);
 }
 
 #if defined(ACCESS_ONCE)
@@ -113,10 +127,10 @@ extern "C" __global__ void __launch_bounds__(ACCESS_BOUNDS) kiln_access(KILN_PAR
     access_part part;
 
     if (n - start < KILN_TILE) {
-        access_finish(out, KILN_TAKE(x, y, z), n, start);
+        access_finish(out, ACCESS_TAKE(x0, x1, x2), n, start);
         return;
     }
-    access_load_part(part, KILN_TAKE(x + start, y + start, z + start), policy);
+    access_load_part(part, ACCESS_TAKE(x0 + start, x1 + start, x2 + start), policy);
     access_store_part(part, out + start, policy);
 }
 
@@ -134,22 +148,22 @@ extern "C" __global__ void __launch_bounds__(ACCESS_BOUNDS) kiln_access(KILN_PAR
 #if ACCESS_AHEAD
     access_part next;
     if (start < whole)
-        access_load_part(next, KILN_TAKE(x + start, y + start, z + start), policy);
+        access_load_part(next, ACCESS_TAKE(x0 + start, x1 + start, x2 + start), policy);
     for (; start < whole; start += step) {
         const unsigned long long then = start + step;
         part = next;
         if (then < whole)
-            access_load_part(next, KILN_TAKE(x + then, y + then, z + then), policy);
+            access_load_part(next, ACCESS_TAKE(x0 + then, x1 + then, x2 + then), policy);
         access_store_part(part, out + start, policy);
     }
 #else
     for (; start < whole; start += step) {
-        access_load_part(part, KILN_TAKE(x + start, y + start, z + start), policy);
+        access_load_part(part, ACCESS_TAKE(x0 + start, x1 + start, x2 + start), policy);
         access_store_part(part, out + start, policy);
     }
 #endif
     if (start == whole)
-        access_finish(out, KILN_TAKE(x, y, z), n, whole);
+        access_finish(out, ACCESS_TAKE(x0, x1, x2), n, whole);
 }
 
 #else /* ACCESS_BULK */
@@ -231,17 +245,17 @@ static __device__ __forceinline__ void access_copy_out(void *to, const void *fro
 
 /* One tile of each input. With ACCESS_STORE_BULK results take the place of x. */
 struct alignas(128) access_stage {
-    kiln_lanes KILN_TAKE(a[KILN_TILE / KILN_VECTOR], b[KILN_TILE / KILN_VECTOR], c[KILN_TILE / KILN_VECTOR]);
+    access_lanes ACCESS_TAKE(a[KILN_TILE / KILN_VECTOR], b[KILN_TILE / KILN_VECTOR], c[KILN_TILE / KILN_VECTOR]);
 };
 
 /* Starts the copies of the tile that begins at `start`. One thread. */
 static __device__ __forceinline__ void access_fill(access_stage *stage, unsigned long long *barrier,
-                                                   KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y,
+                                                   ACCESS_TAKE(const kiln_store_t *x, const kiln_store_t *y,
                                                              const kiln_store_t *z),
                                                    unsigned long long start, access_policy policy)
 {
     access_barrier_expect(barrier, sizeof(access_stage));
-    KILN_TAKE(access_copy_in(stage->a, x + start, barrier, policy),
+    ACCESS_TAKE(access_copy_in(stage->a, x + start, barrier, policy),
               access_copy_in(stage->b, y + start, barrier, policy),
               access_copy_in(stage->c, z + start, barrier, policy));
 }
@@ -252,7 +266,7 @@ static __device__ __forceinline__ void access_compute_stage(access_stage *stage,
 #pragma unroll
     for (unsigned k = 0; k < KILN_ACCESSES; k++) {
         const unsigned i = k * KILN_BLOCK + threadIdx.x;
-        const kiln_word result = access_compute(KILN_TAKE(stage->a[i], stage->b[i], stage->c[i]));
+        const access_word result = access_compute(ACCESS_TAKE(stage->a[i], stage->b[i], stage->c[i]));
 #if ACCESS_STORE_BULK
         stage->a[i].word = result;
 #else
@@ -279,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(ACCESS_BOUNDS) kiln_access(KILN_PAR
             access_barrier_init(&filled[s]);
         access_publish();
         for (unsigned i = 0; i < ACCESS_STAGES && i < count; i++)
-            access_fill(&stages[i], &filled[i], KILN_TAKE(x, y, z), first + i * step, policy);
+            access_fill(&stages[i], &filled[i], ACCESS_TAKE(x0, x1, x2), first + i * step, policy);
     }
     __syncthreads();
 #pragma unroll 1
@@ -296,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(ACCESS_BOUNDS) kiln_access(KILN_PAR
                 ACCESS_COPIES_LEFT(ACCESS_STAGES > 1);
             }
             if (i >= lag && i - lag + ACCESS_STAGES < count)
-                access_fill(&stages[emptied], &filled[emptied], KILN_TAKE(x, y, z),
+                access_fill(&stages[emptied], &filled[emptied], ACCESS_TAKE(x0, x1, x2),
                             first + (i - lag + ACCESS_STAGES) * step, policy);
         }
         s = s + 1 == ACCESS_STAGES ? 0 : s + 1;
@@ -305,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(ACCESS_BOUNDS) kiln_access(KILN_PAR
     if (threadIdx.x == 0)
         ACCESS_COPIES_LEFT(0);
     if (blockIdx.x == tiles % gridDim.x)
-        access_finish(out, KILN_TAKE(x, y, z), n, tiles * KILN_TILE);
+        access_finish(out, ACCESS_TAKE(x0, x1, x2), n, tiles * KILN_TILE);
 }
 
 #endif
