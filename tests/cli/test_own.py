@@ -193,7 +193,7 @@ class Templates(Own):
             {"name": "x", "role": "in", "type": "dtype", "shape": ["rows", "cols"], "value": None},
             {"name": "cols", "role": "number", "type": "u64", "shape": [], "value": "cols"}])
         self.assertEqual([(arg["name"], arg["role"]) for arg in usual["args"]],
-                         [("out", "out inplace"), ("x", "in"), ("y", "in"), ("z", "in"), ("n", "number")])
+                         [("out", "out inplace")] + [(name, "in") for name in "x y z x4 x5 x6 x7 x8".split()] + [("n", "number")])
         self.assertEqual((usual["tile"], usual["shared"]), ("block * elems", ""))
         text = self.kiln("templates", "--template", example("length")).stdout.split("\nlength: ")[1]
         for line in (r"dtypes  f16", r"sizes   n", r"tile    block \* elems", r"grid    \(n \+ tile - 1\) / tile", r"block   block",
