@@ -16,7 +16,8 @@ import sys
 
 def tune(kiln, spec, power, budget, hot):
     """The default's time over the winner's, and the winner's geometry."""
-    command = [kiln, "tune", f"{spec} n={1 << power}", "--size", f"2^{power}", "--budget", str(budget), "--no-learn", "--json"]
+    command = [kiln, "tune", f"{spec} n={1 << power}", "--size", f"2^{power}", "--budget", str(budget), "--no-learn", "--json",
+               "--device", "cuda:0"]
     result = subprocess.run(command + ["--hot"] * hot, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {result.stderr.strip()}")
