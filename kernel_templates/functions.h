@@ -3,7 +3,7 @@
  * The first ones round once or not at all: they have the same bits on the GPU (CUDA C++) and on the cpu (C); any NaN
  * equals any NaN. exp, log and tanh do so with math=portable, where they consist of such steps. Otherwise a GPU has
  * CUDA's own functions, the ones that PyTorch's kernels call, and the cpu these or those of the C library. With
- * math=fast a GPU has CUDA's fast forms where KILN_FAST is defined; src/lang/real.c has their bounds.
+ * math=fast a GPU has CUDA's fast forms where KILN_FAST is defined; src/lang/primitive.c has their bounds.
  *
  * A function is a line "//! function NAME(inputs)", lines of documentation that begin with "//!", and the C function
  * kiln_NAME. It is built from real.h, and from functions above it. A unit takes only the functions that it uses. */

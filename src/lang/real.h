@@ -94,6 +94,15 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 /* Whether a name has a meaning in definitions: "within" or, with `functions`, that of a function, "fminf". */
 bool kiln__real_is_reserved(kiln__word name, bool functions);
 
+/* Whether a node is an operator / by a number or a parameter: PyTorch multiplies by its reciprocal. */
+bool kiln__real_is_over_scalar(const kiln__real *real, const kiln__real_node *node);
+
+/* Whether a node is an operator / that calls div. */
+bool kiln__real_is_division(const kiln__real *real, const kiln__real_node *node);
+
+/* The number of the local, among the first `count`, that a node is, or -1. */
+int kiln__real_find_local(const kiln__real *real, uint32_t count, uint16_t index);
+
 /* The C text of its value: inputs are the C variables x, y, z, a parameter lo is lo_. The locals, which it calls v0,
  * v1, ..., are C declarations. */
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,

@@ -1,5 +1,5 @@
 /* How far apart the results of an op may be on a GPU and on the cpu. With math=torch a GPU calls CUDA's functions and
- * the cpu others, within the bounds that lang/real.c states. With math=fast more functions differ, and by more. An
+ * the cpu others, within the bounds that lang/primitive.c states. With math=fast more functions differ, and by more. An
  * estimate carries such a difference through the expression: its value is that of the cpu, its error bounds the
  * distance of the other device's value from it. */
 #include "lang/real.h"

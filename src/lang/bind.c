@@ -1,0 +1,725 @@
+/* From a tree to nodes with a meaning. */
+#include "lang/real.h"
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "lang/primitive.h"
+#include "lang/syntax.h"
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct binder {
+    const kiln__real_scope *scope;
+    const kiln__syntax *tree;
+    uint16_t *bound; /* for each node of the tree the number of its node in `out` */
+    kiln__real *out;
+    kiln__word locals[KILN__REAL_LOCALS_MAX]; /* their names */
+    kiln_status status;
+    kiln_report *report;
+} binder;
+
+#define FAIL(b, where, ...)                                                               \
+    do {                                                                                  \
+        if ((b)->status == KILN_OK)                                                       \
+            (b)->status = kiln__real_fail((b)->scope, (where), (b)->report, __VA_ARGS__); \
+    } while (0)
+
+kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
+{
+    char what[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    size_t place = (size_t)(at - scope->text) + 1;
+    if (scope->free && place == 1) /* most are a name and nothing else */
+        return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0, "%s", what);
+    return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0, "op%s%s, character %zu: %s", scope->free ? "" : " ",
+                      scope->free ? "" : scope->op, place, what);
+}
+
+bool kiln__real_is_reserved(kiln__word name, bool functions)
+{
+    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (kiln__word_is(name, words[i]))
+            return true;
+    return functions && (kiln__word_is(name, "where") || kiln__primitive_find(name) >= 0);
+}
+
+static uint32_t cost_of(const binder *b, const kiln__real_node *node)
+{
+    switch ((kiln__real_kind)node->kind) {
+    case KILN__REAL_BINARY:
+        return node->index == KILN__OPERATOR_DIV ? KILN__COST_DIV : 1;
+    case KILN__REAL_FUNCTION:
+        return kiln__primitive_at(node->index)->cost;
+    case KILN__REAL_OP:
+        return kiln__op_at(b->scope->ops, node->index)->operations;
+    case KILN__REAL_NEGATE:
+    case KILN__REAL_NOT:
+    case KILN__REAL_CHOICE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* An op counts with the depth of its expression: a compiler inlines it. */
+static uint32_t depth_of(const binder *b, const kiln__real_node *node)
+{
+    const kiln__real *inside = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index)->real : NULL;
+    return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
+}
+
+static bool is_portable(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return kiln__primitive_at(node->index)->portable;
+    return node->kind != KILN__REAL_OP || kiln__op_is_portable(kiln__op_at(b->scope->ops, node->index));
+}
+
+/* Whether math=fast calculates a node in another way. */
+static bool is_fast(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return kiln__primitive_fast(node->index) != NULL;
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_has_fast(kiln__op_at(b->scope->ops, node->index));
+    return kiln__real_is_division(b->out, node);
+}
+
+/* Whether a node gives a whole number from such arguments. A number does that is written as one: bind_number. */
+static bool is_whole(const binder *b, const kiln__real_node *node)
+{
+    switch ((kiln__real_kind)node->kind) {
+    case KILN__REAL_BINARY:
+        return node->index != KILN__OPERATOR_DIV;
+    case KILN__REAL_FUNCTION:
+        return kiln__primitive_at(node->index)->domain != KILN__DOMAIN_REAL;
+    case KILN__REAL_OP:
+        return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->whole;
+    case KILN__REAL_NUMBER:
+        return !node->pointed && kiln__number_is_whole(node->value);
+    default:
+        return true;
+    }
+}
+
+static bool is_wide(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->wide;
+    return node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
+}
+
+/* Whether a node takes whole numbers alone. */
+static bool is_integral(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return kiln__primitive_at(node->index)->domain == KILN__DOMAIN_WHOLE;
+    return node->kind == KILN__REAL_OP && kiln__op_at(b->scope->ops, node->index)->real->integral;
+}
+
+static bool is_exact(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_FUNCTION)
+        return kiln__primitive_at(node->index)->ulps == 0;
+    return node->kind != KILN__REAL_OP || kiln__op_is_exact(kiln__op_at(b->scope->ops, node->index));
+}
+
+/* Whether the value of a node is that of a comparison. */
+static bool is_truth(const binder *b, const kiln__real_node *node)
+{
+    if (node->kind == KILN__REAL_OP)
+        return kiln__op_at(b->scope->ops, node->index)->real->truth;
+    if (node->kind == KILN__REAL_CHOICE)
+        return b->out->nodes[node->args[1]].truth && b->out->nodes[node->args[2]].truth;
+    return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
+}
+
+/* Finds out about a node by its arguments. */
+static void mark_node(const binder *b, kiln__real_node *node)
+{
+    const kiln__real_node *nodes = b->out->nodes;
+    bool joins =
+        node->kind == KILN__REAL_NEGATE || (node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_ADD);
+    node->truth = is_truth(b, node);
+    node->scalar = node->kind == KILN__REAL_PARAM;
+    node->constant = joins || node->scalar || node->kind == KILN__REAL_NUMBER;
+    for (uint32_t i = 0; i < node->count; i++) {
+        node->depth = nodes[node->args[i]].depth > node->depth ? nodes[node->args[i]].depth : node->depth;
+        node->constant = node->constant && nodes[node->args[i]].constant;
+        node->scalar = node->scalar || nodes[node->args[i]].scalar;
+    }
+    node->scalar = node->scalar && node->constant;
+    node->depth = (uint16_t)(node->depth + depth_of(b, node));
+}
+
+static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
+{
+    const uint32_t depth_max = b->scope->free ? KILN__REAL_DEPTH_FREE : KILN__REAL_DEPTH_MAX;
+    if (b->status == KILN_OK && b->out->count == KILN__REAL_NODES_MAX)
+        FAIL(b, at, "an expression has at most %d parts: name some of them as ops", KILN__REAL_NODES_MAX);
+    if (b->status != KILN_OK)
+        return 0;
+    mark_node(b, &node);
+    if (node.depth > depth_max)
+        FAIL(b, at, "the expression is nested deeper than %u: name a part of it as an op", depth_max);
+    b->out->operations += cost_of(b, &node);
+    b->out->portable = b->out->portable && is_portable(b, &node);
+    b->out->fast = b->out->fast || is_fast(b, &node);
+    b->out->exact = b->out->exact && is_exact(b, &node);
+    b->out->integral = b->out->integral || is_integral(b, &node);
+    if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
+        FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);
+    b->out->nodes[b->out->count] = node;
+    return (uint16_t)b->out->count++;
+}
+
+static const char *name_at(const void *data, size_t i)
+{
+    const kiln__real_scope *scope = data;
+    if (i < scope->inputs)
+        return scope->input_names[i];
+    return i - scope->inputs < scope->params ? scope->param_names[i - scope->inputs] : NULL;
+}
+
+static const char *callee_at(const void *data, size_t i)
+{
+    const kiln__real_scope *scope = data;
+    uint32_t functions = 0;
+    while (kiln__primitive_at(functions) != NULL)
+        functions++;
+    if (i < functions)
+        return kiln__primitive_at((uint32_t)i)->name;
+    return i - functions < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)i - functions) : NULL;
+}
+
+static uint16_t bind_number(binder *b, const kiln__node *node)
+{
+    kiln__word text = node->text;
+    kiln__real_node number = { .kind = KILN__REAL_NUMBER };
+    bool hex = text.length > 1 && (text.text[1] == 'x' || text.text[1] == 'X');
+    char last = text.text[text.length - 1];
+    bool single = (last == 'f' || last == 'F') &&
+                  (!hex || memchr(text.text, 'p', text.length) != NULL || memchr(text.text, 'P', text.length) != NULL);
+    if (!kiln__number_parse(text.text, text.length - single, &number.value) ||
+        (single && fabs(number.value) > (double)FLT_MAX))
+        FAIL(b, text.text, "'%s' is not a number, or too large for one", kiln__word_quote(text).text);
+    else if (single)
+        number.value = (double)(float)number.value;
+    number.pointed = single || memchr(text.text, '.', text.length) != NULL; /* as in C */
+    return add_node(b, text.text, number);
+}
+
+/* The number of an op, -1 if there is none. */
+static int find_op(binder *b, kiln__word name)
+{
+    int index;
+    kiln_status status = kiln__op_find(b->scope->ops, name, b->scope->op_limit, &index, b->report);
+    b->status = b->status == KILN_OK ? status : b->status;
+    return index;
+}
+
+/* The number of the local of that name, or -1. */
+static int find_local_name(const binder *b, kiln__word name)
+{
+    for (uint32_t i = 0; i < b->out->local_count; i++)
+        if (kiln__word_same(name, b->locals[i]))
+            return (int)i;
+    return -1;
+}
+
+/* Numbers that have a name. */
+static bool is_constant(const binder *b, kiln__word name, double *value)
+{
+    *value = kiln__word_is(name, "pi")  ? 0x1.921fb54442d18p+1
+             : kiln__word_is(name, "e") ? 0x1.5bf0a8b145769p+1
+                                        : INFINITY;
+    return kiln__word_is(name, "inf") || kiln__word_is(name, "INFINITY") ||
+           (b->scope->free && (kiln__word_is(name, "pi") || kiln__word_is(name, "e")));
+}
+
+/* A node of an input that the expression names itself, the first time it does or again. */
+static uint16_t bind_free_input(binder *b, kiln__word name)
+{
+    kiln__real *out = b->out;
+    uint32_t i = 0;
+    while (i < out->inputs && !kiln__word_is(name, out->input_names[i]))
+        i++;
+    if (i == KILN__INPUTS_MAX)
+        FAIL(b, name.text, "'%s' is one array too many: an expression takes at most %d", kiln__word_quote(name).text,
+             KILN__INPUTS_MAX);
+    if (b->status == KILN_OK && i == out->inputs) {
+        kiln__text_copy(out->input_names[i], KILN__OP_NAME_SIZE, "");
+        memcpy(out->input_names[i], name.text, name.length);
+        out->input_names[i][name.length] = '\0';
+        out->inputs++;
+    }
+    return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INPUT, .index = (uint16_t)i });
+}
+
+static void check_free_input(binder *b, kiln__word name)
+{
+    static const char letters[] = "xyz";
+    if (find_op(b, name) >= 0 || kiln__primitive_find(name) >= 0)
+        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
+             kiln__word_quote(name).text);
+    bool letter = name.length == 1 && strchr(letters, name.text[0]) != NULL;
+    if (!letter &&
+        (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true)))
+        FAIL(b, name.text, "'%s' cannot name an array: take lower-case letters, digits and '_'",
+             kiln__word_quote(name).text);
+}
+
+static uint16_t bind_name(binder *b, kiln__word name)
+{
+    const kiln__real_scope *scope = b->scope;
+    kiln__real_node node = { .kind = KILN__REAL_NUMBER, .pointed = true };
+    int local = find_local_name(b, name);
+    if (local >= 0)
+        return b->out->locals[local];
+    for (uint32_t i = 0; i < scope->inputs + scope->params; i++) {
+        if (!kiln__word_is(name, name_at(scope, i)))
+            continue;
+        bool input = i < scope->inputs;
+        node = (kiln__real_node){ .kind = input ? KILN__REAL_INPUT : KILN__REAL_PARAM,
+                                  .index = (uint16_t)(input ? i : i - scope->inputs) };
+        uint16_t made = add_node(b, name.text, node);
+        if (b->status == KILN_OK && input && i + 1 > b->out->inputs)
+            b->out->inputs = i + 1;
+        return made;
+    }
+    if (is_constant(b, name, &node.value)) {
+        node.pointed = isfinite(node.value);
+        return add_node(b, name.text, node);
+    }
+    if (scope->free) {
+        check_free_input(b, name);
+        return bind_free_input(b, name);
+    }
+    if (kiln__primitive_find(name) >= 0 || find_op(b, name) >= 0)
+        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
+             kiln__word_quote(name).text);
+    FAIL(b, name.text, "unknown name '%s': %s", kiln__word_quote(name).text,
+         kiln__word_hint(name, name_at, scope).text);
+    return 0;
+}
+
+static const char *op_name_at(const void *data, size_t i)
+{
+    const kiln__real_scope *scope = data;
+    return i < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)i) : NULL;
+}
+
+static void refuse_callee(binder *b, kiln__word name)
+{
+    kiln__quote quoted = kiln__word_quote(name);
+    if (!b->scope->free) {
+        FAIL(b, name.text, "unknown function or op '%s': %s", quoted.text,
+             kiln__word_hint_function(name, callee_at, b->scope).text);
+        return;
+    }
+    kiln__hint hint = kiln__word_hint_function(name, op_name_at, b->scope);
+    bool slip = hint.text[strlen(hint.text) - 1] == '?';
+    FAIL(b, name.text, "unknown op '%s': %s%s", quoted.text, hint.text,
+         slip ? "" : "; --define-op (kiln_op_define) defines others");
+}
+
+/* Finds the function or op of a call. In a definition a function hides an op of its name, which it defines. */
+static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *node)
+{
+    int function = kiln__primitive_find(name), index = function < 0 || b->scope->free ? find_op(b, name) : -1;
+    const kiln__op *op = index >= 0 ? kiln__op_at(b->scope->ops, (uint32_t)index) : NULL;
+    node->kind = op != NULL ? KILN__REAL_OP : KILN__REAL_FUNCTION;
+    node->index = (uint16_t)(op != NULL ? index : function);
+    if (op == NULL && function < 0)
+        refuse_callee(b, name);
+    return op;
+}
+
+static void take_children(const binder *b, const kiln__node *node, kiln__real_node *out)
+{
+    uint32_t child = node->first;
+    out->count = (uint16_t)node->count;
+    for (uint32_t i = 0; i < node->count; i++, child = b->tree->nodes[child].next)
+        out->args[i] = b->bound[child];
+}
+
+static void refuse_count(binder *b, kiln__word name, uint32_t least, uint32_t most, uint32_t given)
+{
+    uint32_t bound = given < least ? least : most;
+    FAIL(b, name.text, "%s takes %s%u argument%s, got %u", kiln__word_quote(name).text,
+         least == most   ? ""
+         : given < least ? "at least "
+                         : "at most ",
+         bound, bound == 1 ? "" : "s", given);
+}
+
+/* The arguments of an op while they are bound. */
+typedef struct op_call {
+    const kiln__node *node;
+    const kiln__op *op;
+    uint32_t by_place; /* how many arguments have no name */
+    bool left_out;     /* the inputs are: arguments begin with the parameters */
+    bool given[KILN__REAL_ARGS_MAX];
+} op_call;
+
+static const char *param_name_at(const void *data, size_t i)
+{
+    const kiln__op *op = data;
+    return i < op->params ? op->param_names[i] : NULL;
+}
+
+/* The number of the parameter that a named argument gives, or the number of parameters. */
+static uint32_t find_param(binder *b, const op_call *c, kiln__word name)
+{
+    uint32_t i = 0;
+    while (i < c->op->params && !kiln__word_is(name, c->op->param_names[i]))
+        i++;
+    if (c->op->params == 0)
+        FAIL(b, name.text, "%s takes no parameters, got '%s'", c->op->name, kiln__word_quote(name).text);
+    if (i == c->op->params)
+        FAIL(b, name.text, "%s has no parameter '%s': %s", c->op->name, kiln__word_quote(name).text,
+             kiln__word_hint(name, param_name_at, c->op).text);
+    return i;
+}
+
+/* Counts the arguments and finds out whether the inputs are left out: at the outermost call of a spec's expression they
+ * are where there is none but numbers. */
+static void look_at_arguments(binder *b, op_call *c, bool outermost)
+{
+    const kiln__node *nodes = b->tree->nodes;
+    bool numbers = true, named = false;
+    for (uint32_t i = 0, child = c->node->first; i < c->node->count; i++, child = nodes[child].next) {
+        bool has_name = nodes[child].kind == KILN__NODE_NAMED;
+        if (!has_name && named)
+            FAIL(b, nodes[child].text.text, "an argument follows a named parameter of %s: name it too", c->op->name);
+        named = named || has_name;
+        c->by_place += !has_name;
+        numbers = numbers && (has_name || b->out->nodes[b->bound[child]].kind == KILN__REAL_NUMBER);
+    }
+    c->left_out = outermost && numbers;
+}
+
+static void check_count(binder *b, const op_call *c)
+{
+    const kiln__op *op = c->op;
+    kiln__word name = c->node->text;
+    uint32_t most = op->inputs + op->params, given = c->by_place;
+    if (c->left_out && given > op->params && op->params == 0)
+        FAIL(b, name.text, "%s takes no parameters: write its inputs, %s", op->name, op->signature);
+    if (!c->left_out && (given < op->inputs || given > most))
+        refuse_count(b, name, op->inputs, most, given);
+    if (!c->left_out || given <= op->params)
+        return;
+    char names[160] = "";
+    for (uint32_t i = 0, length = 0; i < op->params && length < sizeof(names); i++)
+        length +=
+            (uint32_t)snprintf(names + length, sizeof(names) - length, "%s%s", i == 0 ? "" : ", ", op->param_names[i]);
+    FAIL(b, name.text, "%s takes at most %u parameter%s (%s), got %u", op->name, op->params, op->params == 1 ? "" : "s",
+         names, given);
+}
+
+/* The value of a parameter counts as a whole number if it is one, however it is written. */
+static void take_param(binder *b, op_call *c, uint32_t param, uint16_t value, const char *at, kiln__real_node *out)
+{
+    const kiln__op *op = c->op;
+    kiln__real_node *number = &b->out->nodes[value];
+    if (c->given[op->inputs + param])
+        FAIL(b, at, "parameter %s of %s is given twice", op->param_names[param], op->name);
+    if (b->scope->free && number->kind != KILN__REAL_NUMBER)
+        FAIL(b, at, "parameter %s of %s is a number", op->param_names[param], op->name);
+    if (b->scope->free)
+        number->pointed = false;
+    c->given[op->inputs + param] = true;
+    out->args[op->inputs + param] = value;
+}
+
+static void take_arguments(binder *b, op_call *c, kiln__real_node *out)
+{
+    const kiln__node *nodes = b->tree->nodes;
+    uint32_t place = c->left_out ? c->op->inputs : 0, child = c->node->first;
+    for (uint32_t i = 0; i < c->node->count && b->status == KILN_OK; i++, child = nodes[child].next) {
+        const kiln__node *argument = &nodes[child];
+        bool named = argument->kind == KILN__NODE_NAMED;
+        uint32_t param = named ? find_param(b, c, argument->text) : place - c->op->inputs;
+        if (b->status == KILN_OK && (named || place >= c->op->inputs))
+            take_param(b, c, param, b->bound[child], argument->text.text, out);
+        else if (b->status == KILN_OK)
+            out->args[place] = b->bound[child];
+        place += !named;
+    }
+}
+
+static void take_left_out(binder *b, const op_call *c, kiln__real_node *out)
+{
+    for (uint32_t i = 0; i < c->op->inputs && c->left_out && b->status == KILN_OK; i++)
+        out->args[i] = bind_free_input(b, kiln__word_of(kiln__input_names[i]));
+    for (uint32_t i = 0; i < c->op->params && b->status == KILN_OK; i++) {
+        kiln__real_node number = { .kind = KILN__REAL_NUMBER, .value = c->op->defaults[i] };
+        if (!c->given[c->op->inputs + i])
+            out->args[c->op->inputs + i] = add_node(b, c->node->text.text, number);
+    }
+}
+
+static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *op, kiln__real_node *node,
+                             bool outermost)
+{
+    op_call c = { .node = call, .op = op };
+    look_at_arguments(b, &c, outermost);
+    check_count(b, &c);
+    take_arguments(b, &c, node);
+    bool constant = b->scope->free && !c.left_out && b->status == KILN_OK;
+    for (uint32_t i = 0; i < op->inputs && constant; i++)
+        constant = b->out->nodes[node->args[i]].kind == KILN__REAL_NUMBER;
+    if (constant)
+        FAIL(b, call->text.text, "%s has inputs that are left out at the outermost call alone: write %s", op->name,
+             op->signature);
+    take_left_out(b, &c, node);
+    node->count = (uint16_t)(op->inputs + op->params);
+    return add_node(b, call->text.text, *node);
+}
+
+static uint16_t bind_call(binder *b, const kiln__node *call, bool outermost)
+{
+    kiln__real_node node = { 0 };
+    const kiln__op *op = find_callee(b, call->text, &node);
+    if (b->status != KILN_OK)
+        return 0;
+    if (op != NULL)
+        return bind_op_call(b, call, op, &node, outermost);
+    uint32_t arity = kiln__primitive_at(node.index)->arity;
+    if (call->count != arity) {
+        refuse_count(b, call->text, arity, arity, call->count);
+        return 0;
+    }
+    for (uint32_t i = 0, child = call->first; i < arity; i++, child = b->tree->nodes[child].next)
+        if (b->tree->nodes[child].kind == KILN__NODE_NAMED)
+            FAIL(b, b->tree->nodes[child].text.text, "arguments of a function are given by their place, not by name");
+    take_children(b, call, &node);
+    return add_node(b, call->text.text, node);
+}
+
+/* The sign of a number is part of it. */
+static uint16_t bind_negation(binder *b, const kiln__node *node, kiln__real_node *out)
+{
+    uint16_t value = b->bound[node->first];
+    bool is_last = value + 1u == b->out->count && kiln__real_find_local(b->out, b->out->local_count, value) < 0;
+    if (b->out->nodes[value].kind != KILN__REAL_NUMBER || !is_last) {
+        out->kind = KILN__REAL_NEGATE;
+        return add_node(b, node->text.text, *out);
+    }
+    b->out->nodes[value].value = -b->out->nodes[value].value;
+    return value;
+}
+
+/* The value of an argument, which the call around it knows by its name. */
+static uint16_t bind_named(binder *b, const kiln__node *node)
+{
+    if (node->count == 0)
+        FAIL(b, node->text.text, "a value is missing behind '%s='", kiln__word_quote(node->text).text);
+    return b->status == KILN_OK ? b->bound[node->first] : 0;
+}
+
+/* The outermost name of a spec's expression is an op whose inputs are left out. */
+static uint16_t bind_outermost_name(binder *b, const kiln__node *node)
+{
+    kiln__word name = node->text;
+    double constant;
+    bool op = find_op(b, name) >= 0;
+    if (!op && is_constant(b, name, &constant))
+        return bind_name(b, name);
+    if (!op && name.length == 1 && strchr("xyz", name.text[0]) != NULL)
+        FAIL(b, name.text, "'%c' is an array: write an op of it, such as copy", name.text[0]);
+    if (!op && kiln__primitive_find(name) >= 0)
+        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
+             kiln__word_quote(name).text);
+    else if (!op)
+        refuse_callee(b, name);
+    return bind_call(b, node, true);
+}
+
+static uint16_t bind_node(binder *b, const kiln__node *node, bool outermost)
+{
+    kiln__real_node out = { 0 };
+    if (node->kind == KILN__NODE_NUMBER)
+        return bind_number(b, node);
+    if (node->kind == KILN__NODE_NAME)
+        return outermost ? bind_outermost_name(b, node) : bind_name(b, node->text);
+    if (node->kind == KILN__NODE_CALL)
+        return bind_call(b, node, outermost);
+    if (node->kind == KILN__NODE_NAMED)
+        return bind_named(b, node);
+    if (node->kind == KILN__NODE_OPEN)
+        FAIL(b, node->text.text,
+             b->scope->free ? "'?' is reserved for scalars given at launch: write a number"
+                            : "expected a value at '?'");
+    if (b->status != KILN_OK)
+        return 0;
+    take_children(b, node, &out);
+    if (node->kind == KILN__NODE_NEGATE)
+        return bind_negation(b, node, &out);
+    out.kind = node->kind == KILN__NODE_NOT      ? KILN__REAL_NOT
+               : node->kind == KILN__NODE_CHOICE ? KILN__REAL_CHOICE
+                                                 : KILN__REAL_BINARY;
+    out.index = (uint16_t)node->sign;
+    if (node->sign == KILN__OPERATOR_MOD)
+        FAIL(b, node->text.text, "real numbers have no operator %%: call remainder or fmod");
+    return add_node(b, node->text.text, out);
+}
+
+/* The number of the tree's value among the nodes. */
+static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
+{
+    uint16_t root = 0, few[KILN__NODES_FEW];
+    b->tree = tree;
+    b->bound = tree->count <= KILN__NODES_FEW ? few : kiln__alloc(tree->count * sizeof(*b->bound));
+    if (b->bound == NULL && b->status == KILN_OK)
+        b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
+    for (uint32_t i = 0; i < tree->count && b->status == KILN_OK; i++)
+        root = b->bound[i] = bind_node(b, &tree->nodes[i], b->scope->free && i + 1 == tree->count);
+    if (b->bound != few)
+        kiln__free(b->bound);
+    b->tree = NULL;
+    b->bound = NULL;
+    return root;
+}
+
+static void read_tree(binder *b, const char **at, kiln__syntax *out)
+{
+    kiln__syntax_fault fault;
+    const char *end = b->scope->end != NULL ? b->scope->end : *at + strlen(*at);
+    kiln_status status = kiln__syntax_read(out, at, end, KILN__REAL_DEPTH_MAX, &fault);
+    if (status == KILN_ENOMEM)
+        b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
+    else if (status != KILN_OK)
+        FAIL(b, fault.at, "%s", fault.text);
+}
+
+static bool names_value(const binder *b, kiln__word name)
+{
+    for (uint32_t i = 0; i < b->scope->inputs + b->scope->params; i++)
+        if (kiln__word_is(name, name_at(b->scope, i)))
+            return true;
+    return find_local_name(b, name) >= 0;
+}
+
+/* "a = EXPRESSION" */
+static void read_local(binder *b, const char **at)
+{
+    kiln__syntax tree = { 0 };
+    kiln__word_skip_blanks(at);
+    kiln__word name = kiln__word_take(at);
+    kiln__word_skip_blanks(at);
+    if (b->out->local_count == KILN__REAL_LOCALS_MAX)
+        FAIL(b, name.text, "'where' names at most %d values", KILN__REAL_LOCALS_MAX);
+    if (!kiln__word_is_name(name) || kiln__real_is_reserved(name, true) || names_value(b, name))
+        FAIL(b, name.text, "'%s' cannot name a value: it is taken, or not of lower-case letters, digits and '_'",
+             kiln__word_quote(name).text);
+    if (**at != '=')
+        FAIL(b, *at, "expected '=' and a value for '%s'", kiln__word_quote(name).text);
+    if (b->status != KILN_OK)
+        return;
+    ++*at;
+    read_tree(b, at, &tree);
+    uint16_t value = b->status == KILN_OK ? bind_tree(b, &tree) : 0;
+    kiln__syntax_free(&tree);
+    if (b->status != KILN_OK)
+        return;
+    b->locals[b->out->local_count] = name;
+    b->out->locals[b->out->local_count++] = value;
+}
+
+/* Reads the values that "where" names, which stand behind the expression and are bound before it. */
+static void read_locals(binder *b, const char **at)
+{
+    const char *start = *at;
+    kiln__word_skip_blanks(&start);
+    if (b->status != KILN_OK || !kiln__word_is(kiln__word_take(&start), "where"))
+        return;
+    for (*at = start; b->status == KILN_OK; ++*at) {
+        read_local(b, at);
+        kiln__word_skip_blanks(at);
+        if (**at != ',')
+            break;
+    }
+}
+
+/* Inputs that are all among x, y and z stand in that order, others as they are named first. */
+static void order_inputs(kiln__real *out)
+{
+    uint16_t place[KILN__INPUTS_MAX] = { 0 }, next = 0;
+    for (uint32_t i = 0; i < out->inputs; i++)
+        if (out->input_names[i][0] < 'x' || out->input_names[i][0] > 'z' || out->input_names[i][1] != '\0')
+            return;
+    for (const char *letter = "xyz"; *letter != '\0'; letter++)
+        for (uint32_t i = 0; i < out->inputs; i++)
+            if (out->input_names[i][0] == *letter)
+                place[i] = next++;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->nodes[i].kind == KILN__REAL_INPUT)
+            out->nodes[i].index = place[out->nodes[i].index];
+    char letters[KILN__INPUTS_MAX];
+    for (uint32_t i = 0; i < out->inputs; i++)
+        letters[place[i]] = out->input_names[i][0];
+    for (uint32_t i = 0; i < out->inputs; i++)
+        out->input_names[i][0] = letters[i];
+}
+
+static void finish(binder *b, uint16_t root, const char *start)
+{
+    kiln__real *out = b->out;
+    if (root + 1u != out->count)
+        FAIL(b, start, "the expression before 'where' is a name alone: write its value");
+    if (b->scope->free && out->inputs == 0)
+        FAIL(b, start, "the expression takes no array");
+    if (b->status != KILN_OK) {
+        out->count = out->inputs = 0;
+        return;
+    }
+    for (uint32_t i = 0; i < out->count; i++) { /* whose numbers have their signs now */
+        out->whole = out->whole && is_whole(b, &out->nodes[i]);
+        out->wide = out->wide || is_wide(b, &out->nodes[i]);
+    }
+    out->truth = out->nodes[root].truth;
+    if (b->scope->free)
+        order_inputs(out);
+}
+
+kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report)
+{
+    kiln__syntax tree = { 0 };
+    kiln__word_skip_blanks(at);
+    const char *start = *at;
+    binder b = { .scope = scope, .out = out, .status = KILN_OK, .report = report };
+    memset(out, 0, offsetof(kiln__real, nodes));
+    out->portable = out->whole = out->exact = true;
+    read_tree(&b, at, &tree);
+    if (!scope->free)
+        read_locals(&b, at);
+    uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;
+    kiln__syntax_free(&tree);
+    finish(&b, root, start);
+    return b.status;
+}
+
+kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report)
+{
+    kiln__real *room = kiln__alloc(sizeof(*room));
+    *out = NULL;
+    if (room == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = kiln__real_read(room, scope, at, report);
+    if (status == KILN_OK) /* ops live as long as the service, so give back the unused room */
+        *out = kiln__realloc(room, kiln__real_size(room));
+    if (*out == NULL && status == KILN_OK)
+        status = kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (*out == NULL)
+        kiln__free(room);
+    return status;
+}
