@@ -71,8 +71,7 @@ template <typename T> union kiln_lanes {
 typedef kiln_lanes<kiln_store_t> kiln_in_lanes;
 typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
 
-/* Of input k: its array, the words of it that a thread holds, and element j of word m. */
-#define KILN_ARRAY(k)   const kiln_store_t *x##k
+/* Of input k: the words that a thread holds, how it gets them, element j of word m, and element i of the array. */
 #define KILN_ADVANCE(k) x##k += start
 #define KILN_WORDS(k)   w##k[KILN_ACCESSES]
 #define KILN_FETCH(k)   w##k[m].word = kiln_fetch(x##k, i)
@@ -80,7 +79,7 @@ typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
 #define KILN_ELEMENT(k) kiln_load(x##k[i])
 
 /* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
-#define KILN_PARAMETERS kiln_out_t *out, KILN_EACH(KILN_ARRAY), unsigned long long n
+#define KILN_PARAMETERS kiln_out_t *out, KILN_EACH(KILN_PARAMETER), unsigned long long n
 
 template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {

@@ -69,6 +69,9 @@
 #define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7)
 #endif
 
+/* The parameter of a function for input k. */
+#define KILN_PARAMETER(k) const kiln_store_t *x##k
+
 /* ---- Types ----------------------------------------------------------------------------------------------------- */
 
 /* The bytes of an element, and PREFIX_TYPE: KILN_OF_DTYPE(kiln_load) is kiln_load_f32 where the dtype is f32. */

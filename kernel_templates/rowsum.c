@@ -16,11 +16,10 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* The most blocks that the template's grid has. */
 #define KILN_BLOCKS 65535
 
-/* Of input k: its array, the parameter of it, row `row`, and element i + j. */
-#define KILN_ARRAY(k)     *const x##k = *(const kiln_store_t *const *)args[1 + k]
-#define KILN_PARAMETER(k) const kiln_store_t *x##k
-#define KILN_ROW(k)       x##k + row * cols
-#define KILN_ELEMENT(k)   kiln_load(x##k[i + j])
+/* Of input k: its array, row `row`, and element i + j. */
+#define KILN_ARRAY(k)   *const x##k = *(const kiln_store_t *const *)args[1 + k]
+#define KILN_ROW(k)     x##k + row *cols
+#define KILN_ELEMENT(k) kiln_load(x##k[i + j])
 
 /* Sums without an element are left out: to add their +0 changes nothing, because no sum is -0. The order of the
  * additions lets a compiler do many at once. */

@@ -30,15 +30,14 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* The sums of a thread: numbers threadIdx.x, threadIdx.x + KILN_BLOCK, ... of KILN_TILE. */
 #define KILN_SUMS (KILN_TILE / KILN_BLOCK)
 
-/* Of input k: its array, and element `at`. */
-#define KILN_ARRAY(k)   const kiln_store_t *x##k
+/* Element `at` of input k. */
 #define KILN_ELEMENT(k) kiln_load(x##k[at])
 
 /* A row has KILN_TILE sums. Sum j is that of the elements j, j + KILN_TILE, ... in this order, beginning with +0. Then the
  * upper half of the sums is added to the lower half, until one is left. KILN_BLOCK does not change this order, so that every
  * geometry and the cpu twin give the same bits. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
-    kiln_rowsum(kiln_store_t *out, KILN_EACH(KILN_ARRAY), unsigned long long rows, unsigned long long cols)
+    kiln_rowsum(kiln_store_t *out, KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols)
 {
     __shared__ kiln_real sums[KILN_BLOCK];
     const unsigned t = threadIdx.x;

@@ -191,9 +191,7 @@ static const char *name_at(const void *data, size_t i)
 static const char *callee_at(const void *data, size_t i)
 {
     const kiln__real_scope *scope = data;
-    uint32_t functions = 0;
-    while (kiln__primitive_at(functions) != NULL)
-        functions++;
+    uint32_t functions = kiln__primitive_count();
     if (i < functions)
         return kiln__primitive_at((uint32_t)i)->name;
     return i - functions < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)i - functions) : NULL;
@@ -234,14 +232,30 @@ static int find_local_name(const binder *b, kiln__word name)
     return -1;
 }
 
-/* Numbers that have a name. */
-static bool is_constant(const binder *b, kiln__word name, double *value)
+/* Numbers that have a name, some of them in specs alone: a definition may have an input e. */
+static const struct {
+    const char *name;
+    bool free;
+    double value;
+} constants[] = {
+    { "inf", false, INFINITY },
+    { "INFINITY", false, INFINITY },
+    { "pi", true, 0x1.921fb54442d18p+1 },
+    { "e", true, 0x1.5bf0a8b145769p+1 },
+};
+
+static const double *find_constant(const binder *b, kiln__word name)
 {
-    *value = kiln__word_is(name, "pi")  ? 0x1.921fb54442d18p+1
-             : kiln__word_is(name, "e") ? 0x1.5bf0a8b145769p+1
-                                        : INFINITY;
-    return kiln__word_is(name, "inf") || kiln__word_is(name, "INFINITY") ||
-           (b->scope->free && (kiln__word_is(name, "pi") || kiln__word_is(name, "e")));
+    for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++)
+        if (kiln__word_is(name, constants[i].name) && (b->scope->free || !constants[i].free))
+            return &constants[i].value;
+    return NULL;
+}
+
+static void refuse_bare(binder *b, kiln__word name)
+{
+    FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
+         kiln__word_quote(name).text);
 }
 
 /* A node of an input that the expression names itself, the first time it does or again. */
@@ -254,24 +268,18 @@ static uint16_t bind_free_input(binder *b, kiln__word name)
     if (i == KILN__INPUTS_MAX)
         FAIL(b, name.text, "'%s' is one array too many: an expression takes at most %d", kiln__word_quote(name).text,
              KILN__INPUTS_MAX);
-    if (b->status == KILN_OK && i == out->inputs) {
-        kiln__text_copy(out->input_names[i], KILN__OP_NAME_SIZE, "");
-        memcpy(out->input_names[i], name.text, name.length);
-        out->input_names[i][name.length] = '\0';
-        out->inputs++;
-    }
+    if (b->status == KILN_OK && i == out->inputs)
+        memcpy(out->input_names[out->inputs++], name.text, name.length); /* all zero before */
     return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INPUT, .index = (uint16_t)i });
 }
 
 static void check_free_input(binder *b, kiln__word name)
 {
-    static const char letters[] = "xyz";
+    if (kiln__op_is_letter(name))
+        return;
     if (find_op(b, name) >= 0 || kiln__primitive_find(name) >= 0)
-        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
-             kiln__word_quote(name).text);
-    bool letter = name.length == 1 && strchr(letters, name.text[0]) != NULL;
-    if (!letter &&
-        (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true)))
+        refuse_bare(b, name);
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true))
         FAIL(b, name.text, "'%s' cannot name an array: take lower-case letters, digits and '_'",
              kiln__word_quote(name).text);
 }
@@ -279,7 +287,7 @@ static void check_free_input(binder *b, kiln__word name)
 static uint16_t bind_name(binder *b, kiln__word name)
 {
     const kiln__real_scope *scope = b->scope;
-    kiln__real_node node = { .kind = KILN__REAL_NUMBER, .pointed = true };
+    const double *constant = find_constant(b, name);
     int local = find_local_name(b, name);
     if (local >= 0)
         return b->out->locals[local];
@@ -287,15 +295,15 @@ static uint16_t bind_name(binder *b, kiln__word name)
         if (!kiln__word_is(name, name_at(scope, i)))
             continue;
         bool input = i < scope->inputs;
-        node = (kiln__real_node){ .kind = input ? KILN__REAL_INPUT : KILN__REAL_PARAM,
-                                  .index = (uint16_t)(input ? i : i - scope->inputs) };
+        kiln__real_node node = { .kind = input ? KILN__REAL_INPUT : KILN__REAL_PARAM,
+                                 .index = (uint16_t)(input ? i : i - scope->inputs) };
         uint16_t made = add_node(b, name.text, node);
         if (b->status == KILN_OK && input && i + 1 > b->out->inputs)
             b->out->inputs = i + 1;
         return made;
     }
-    if (is_constant(b, name, &node.value)) {
-        node.pointed = isfinite(node.value);
+    if (constant != NULL) {
+        kiln__real_node node = { .kind = KILN__REAL_NUMBER, .pointed = isfinite(*constant), .value = *constant };
         return add_node(b, name.text, node);
     }
     if (scope->free) {
@@ -303,8 +311,7 @@ static uint16_t bind_name(binder *b, kiln__word name)
         return bind_free_input(b, name);
     }
     if (kiln__primitive_find(name) >= 0 || find_op(b, name) >= 0)
-        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
-             kiln__word_quote(name).text);
+        refuse_bare(b, name);
     FAIL(b, name.text, "unknown name '%s': %s", kiln__word_quote(name).text,
          kiln__word_hint(name, name_at, scope).text);
     return 0;
@@ -530,18 +537,19 @@ static uint16_t bind_named(binder *b, const kiln__node *node)
 static uint16_t bind_outermost_name(binder *b, const kiln__node *node)
 {
     kiln__word name = node->text;
-    double constant;
-    bool op = find_op(b, name) >= 0;
-    if (!op && is_constant(b, name, &constant))
+    int index = find_op(b, name);
+    if (index >= 0) {
+        kiln__real_node out = { .kind = KILN__REAL_OP, .index = (uint16_t)index };
+        return bind_op_call(b, node, kiln__op_at(b->scope->ops, (uint32_t)index), &out, true);
+    }
+    if (find_constant(b, name) != NULL)
         return bind_name(b, name);
-    if (!op && name.length == 1 && strchr("xyz", name.text[0]) != NULL)
+    if (kiln__op_is_letter(name))
         FAIL(b, name.text, "'%c' is an array: write an op of it, such as copy", name.text[0]);
-    if (!op && kiln__primitive_find(name) >= 0)
-        FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
-             kiln__word_quote(name).text);
-    else if (!op)
-        refuse_callee(b, name);
-    return bind_call(b, node, true);
+    if (kiln__primitive_find(name) >= 0)
+        refuse_bare(b, name);
+    refuse_callee(b, name);
+    return 0;
 }
 
 static uint16_t bind_node(binder *b, const kiln__node *node, bool outermost)
@@ -653,22 +661,20 @@ static void read_locals(binder *b, const char **at)
 /* Inputs that are all among x, y and z stand in that order, others as they are named first. */
 static void order_inputs(kiln__real *out)
 {
-    uint16_t place[KILN__INPUTS_MAX] = { 0 }, next = 0;
-    for (uint32_t i = 0; i < out->inputs; i++)
-        if (out->input_names[i][0] < 'x' || out->input_names[i][0] > 'z' || out->input_names[i][1] != '\0')
+    uint16_t place[KILN__INPUTS_MAX] = { 0 };
+    char letters[KILN__INPUTS_MAX];
+    for (uint32_t i = 0; i < out->inputs; i++) {
+        if (!kiln__op_is_letter(kiln__word_of(out->input_names[i])))
             return;
-    for (const char *letter = "xyz"; *letter != '\0'; letter++)
-        for (uint32_t i = 0; i < out->inputs; i++)
-            if (out->input_names[i][0] == *letter)
-                place[i] = next++;
+        for (uint32_t j = 0; j < out->inputs; j++)
+            place[i] = (uint16_t)(place[i] + (out->input_names[j][0] < out->input_names[i][0]));
+        letters[place[i]] = out->input_names[i][0];
+    }
+    for (uint32_t i = 0; i < out->inputs; i++)
+        out->input_names[i][0] = letters[i];
     for (uint32_t i = 0; i < out->count; i++)
         if (out->nodes[i].kind == KILN__REAL_INPUT)
             out->nodes[i].index = place[out->nodes[i].index];
-    char letters[KILN__INPUTS_MAX];
-    for (uint32_t i = 0; i < out->inputs; i++)
-        letters[place[i]] = out->input_names[i][0];
-    for (uint32_t i = 0; i < out->inputs; i++)
-        out->input_names[i][0] = letters[i];
 }
 
 static void finish(binder *b, uint16_t root, const char *start)
@@ -699,7 +705,10 @@ kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, cons
     binder b = { .scope = scope, .out = out, .status = KILN_OK, .report = report };
     memset(out, 0, offsetof(kiln__real, nodes));
     out->portable = out->whole = out->exact = true;
-    read_tree(&b, at, &tree);
+    if (scope->free && *at >= scope->end)
+        FAIL(&b, scope->text, "an op is missing: %s", kiln__word_choices(op_name_at, scope).text);
+    else
+        read_tree(&b, at, &tree);
     if (!scope->free)
         read_locals(&b, at);
     uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;

@@ -6,21 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *op_name_at(const void *data, size_t i)
-{
-    const kiln__op_table *table = data;
-    return kiln__op_name(table, (uint32_t)i);
-}
-
 kiln_status kiln__expr_parse(kiln__real *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report)
 {
     const char *at = text, *end = text + length;
     const kiln__real_scope scope = { .ops = table, .op_limit = KILN__OPS_MAX, .text = text, .end = end, .free = true };
-    out->count = out->inputs = 0;
-    if (kiln__word_trim((kiln__word){ text, length }).length == 0)
-        return kiln__real_fail(&scope, text, report, "an op is missing: %s",
-                               kiln__word_choices(op_name_at, table).text);
     kiln_status status = kiln__real_read(out, &scope, &at, report);
     if (status != KILN_OK || at >= end)
         return status;

@@ -207,7 +207,7 @@ static kiln_status expected(const reader *r, const char *what)
     return FAIL(r, r->at, "expected %s at '%s'", what, kiln__word_quote(kiln__word_of(r->at)).text);
 }
 
-static bool is_input_letter(kiln__word name)
+bool kiln__op_is_letter(kiln__word name)
 {
     for (uint32_t i = 0; i < KILN__LETTERS; i++)
         if (kiln__word_is(name, kiln__input_names[i]))
@@ -244,7 +244,7 @@ static kiln_status read_input(reader *r)
     if (op->inputs == KILN__INPUTS_MAX)
         return FAIL(r, name.text, "an op has at most %d inputs; parameters follow a ';': %s(x; %s=1)", KILN__INPUTS_MAX,
                     op->name, name.length > 0 ? kiln__word_quote(name).text : "p");
-    if (is_taken(r, name) || (kiln__real_is_reserved(name, true) && !is_input_letter(name)))
+    if (is_taken(r, name) || (kiln__real_is_reserved(name, true) && !kiln__op_is_letter(name)))
         return FAIL(r, name.text,
                     "'%s' cannot name an input: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
@@ -621,14 +621,6 @@ bool kiln__op_is_portable(const kiln__op *op)
     for (uint32_t i = 0; i <= op->case_count; i++)
         portable = portable && kiln__op_expression(op, i)->portable;
     return portable;
-}
-
-bool kiln__op_has_fast(const kiln__op *op)
-{
-    bool fast = false;
-    for (uint32_t i = 0; i <= op->case_count; i++)
-        fast = fast || kiln__op_expression(op, i)->fast;
-    return fast;
 }
 
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)

@@ -25,6 +25,9 @@ enum {
 /* "x", "y", "z", then "x4" to "x8": the inputs of every op and expression in C text. */
 extern const char *const kiln__input_names[KILN__INPUTS_MAX];
 
+/* Whether a name is x, y or z. */
+bool kiln__op_is_letter(kiln__word name);
+
 typedef struct kiln__real kiln__real; /* lang/real.h */
 
 /* The notes of an op: lines beneath its row, by the word that they begin with. */
@@ -127,11 +130,14 @@ static inline bool kiln__op_is_exact(const kiln__op *op)
     return op->functions[0] == '\0';
 }
 
+/* Whether it calls a function that has a fast form, which math=fast takes. */
+static inline bool kiln__op_has_fast(const kiln__op *op)
+{
+    return op->fast_functions[0] != '\0';
+}
+
 /* Whether math=portable can build it. */
 bool kiln__op_is_portable(const kiln__op *op);
-
-/* Whether it calls a function that has a fast form, which math=fast takes. */
-bool kiln__op_has_fast(const kiln__op *op);
 
 /* Whether two definitions mean the same. */
 bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table);

@@ -105,11 +105,16 @@ static const kiln__primitive primitives[] = {
 #undef ROW
 };
 
-enum { PRIMITIVES = sizeof(primitives) / sizeof(primitives[0]) };
+enum {
+#define NUMBER(name, arity, cost, ulps, domain, portable, value) NUMBER_##name,
+    FUNCTIONS(NUMBER)
+#undef NUMBER
+        PRIMITIVES
+};
 
 /* The CUDA C++ Programming Guide (intrinsic functions) and the PTX ISA (div.full, sqrt.approx) state the bounds. */
 static const kiln__fast_form fast_forms[] = {
-    { "div", .ulps = 2 }, /* the first: an operator / has it, too */
+    { "div", .ulps = 2 },
     { "sqrt", .relative = 0x1p-23 },
     { "exp", .ulps = 2, .cpu = 2, .slope = 1.173 },
     { "exp_add", .ulps = 2, .cpu = 2, .slope = 1.173 },
@@ -127,14 +132,19 @@ const kiln__fast_form *kiln__primitive_fast(uint32_t i)
     return NULL;
 }
 
-const kiln__fast_form *kiln__fast_division(void)
-{
-    return &fast_forms[0];
-}
-
 const kiln__primitive *kiln__primitive_at(uint32_t i)
 {
     return i < PRIMITIVES ? &primitives[i] : NULL;
+}
+
+uint32_t kiln__primitive_count(void)
+{
+    return PRIMITIVES;
+}
+
+uint32_t kiln__primitive_division(void)
+{
+    return NUMBER_div;
 }
 
 /* Other names of the same functions. */
@@ -166,7 +176,7 @@ int kiln__primitive_find(kiln__word name)
  * cancel, lgamma around its zeros. */
 double kiln__primitive_scale(uint32_t i, const double *v, double value)
 {
-    bool cancels = primitives[i].value == value_exp_add || primitives[i].value == value_lgamma;
+    bool cancels = i == NUMBER_exp_add || i == NUMBER_lgamma;
     return cancels && fabs(v[0]) > fabs(value) ? v[0] : value;
 }
 
@@ -187,15 +197,15 @@ static double fast_error(const kiln__fast_form *form, double x, double value)
 
 double kiln__primitive_fast_error(uint32_t i, const double *v, double value)
 {
-    const kiln__fast_form *form = i == KILN__DIVISION ? kiln__fast_division() : kiln__primitive_fast(i);
+    const kiln__fast_form *form = kiln__primitive_fast(i);
     if (form == NULL || !isfinite(value))
         return 0;
-    if (i != KILN__DIVISION && primitives[i].value == value_exp_add)
+    if (i == NUMBER_exp_add)
         return fast_error(form, v[1], exp(v[1])) + float_unit(fmax(fabs(v[0]), fabs(value)));
     return value != 0 || form->absolute > 0 ? fast_error(form, v[0], value) : 0;
 }
 
 bool kiln__primitive_stores(uint32_t i)
 {
-    return primitives[i].value == value_stored;
+    return i == NUMBER_stored;
 }

@@ -35,6 +35,10 @@ enum { KILN__COST_DIV = 16 };
 
 /* Number i; NULL after the last. */
 const kiln__primitive *kiln__primitive_at(uint32_t i);
+uint32_t kiln__primitive_count(void);
+
+/* The number of div, which the operator / calls. */
+uint32_t kiln__primitive_division(void);
 
 /* The number of a function by its name here or in C, where functions of float32 end in f: "fmaxf"; -1 if there is
  * none. */
@@ -43,15 +47,11 @@ int kiln__primitive_find(kiln__word name);
 /* NULL: it has none. */
 const kiln__fast_form *kiln__primitive_fast(uint32_t i);
 
-/* That of div, which the operator / calls. */
-const kiln__fast_form *kiln__fast_division(void);
-
-/* The number in whose units in the last place the bound of a call counts: its value, or an argument where terms cancel. */
+/* The number in whose units in the last place the bound of a call counts: its value, or an argument where terms
+ * cancel. */
 double kiln__primitive_scale(uint32_t i, const double *arguments, double value);
 
-/* The bound of the fast form of a call as a number. `i` is KILN__DIVISION for the operator /. 0: it has none, or the
- * result is exact. */
-enum { KILN__DIVISION = UINT16_MAX };
+/* The bound of the fast form of a call as a number. 0: it has none, or the result is exact. */
 double kiln__primitive_fast_error(uint32_t i, const double *arguments, double value);
 
 /* Whether it is stored(x). */

@@ -226,11 +226,12 @@ static void append_new(const char *bound, kiln__text *out)
         kiln__text_printf(out, "%s%s", out->length > 0 ? ", " : "", bound);
 }
 
-static const kiln__fast_form *fast_form_of(const kiln__real *real, const kiln__real_node *node)
+/* The number of the function that a node calls, also as the operator /; -1: it calls none. */
+static int callee_of(const kiln__real *real, const kiln__real_node *node)
 {
     if (node->kind == KILN__REAL_FUNCTION)
-        return kiln__primitive_fast(node->index);
-    return kiln__real_is_division(real, node) ? kiln__fast_division() : NULL;
+        return node->index;
+    return kiln__real_is_division(real, node) ? (int)kiln__primitive_division() : -1;
 }
 
 static void append_fast(const kiln__fast_form *form, kiln__text *out)
@@ -250,12 +251,15 @@ static void append_fast(const kiln__fast_form *form, kiln__text *out)
 static void append_bound(const kiln__real *real, const kiln__real_node *node, bool fast, kiln__text *out)
 {
     char bound[64];
-    const kiln__fast_form *form = fast ? fast_form_of(real, node) : NULL;
+    int callee = callee_of(real, node);
+    if (callee < 0)
+        return;
+    const kiln__primitive *function = kiln__primitive_at((uint32_t)callee);
+    const kiln__fast_form *form = fast ? kiln__primitive_fast((uint32_t)callee) : NULL;
     if (form != NULL) {
         append_fast(form, out);
-    } else if (!fast && node->kind == KILN__REAL_FUNCTION && kiln__primitive_at(node->index)->ulps > 0) {
-        snprintf(bound, sizeof(bound), "%s %u ulp", kiln__real_function_name(node),
-                 kiln__primitive_at(node->index)->ulps);
+    } else if (!fast && function->ulps > 0) {
+        snprintf(bound, sizeof(bound), "%s %u ulp", function->name, function->ulps);
         append_new(bound, out);
     }
 }
@@ -360,9 +364,8 @@ double kiln__real_error_scale(const kiln__real_node *node, const double *v, doub
 
 double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *v, double value)
 {
-    if (node->kind == KILN__REAL_FUNCTION)
-        return kiln__primitive_fast_error(node->index, v, value);
-    return kiln__real_is_division(real, node) ? kiln__primitive_fast_error(KILN__DIVISION, v, value) : 0;
+    int callee = callee_of(real, node);
+    return callee >= 0 ? kiln__primitive_fast_error((uint32_t)callee, v, value) : 0;
 }
 
 bool kiln__real_stores(const kiln__real_node *node)

@@ -2,7 +2,6 @@
 #include "spec/fields.h"
 
 #include "base/number.h"
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -322,18 +321,16 @@ kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word fiel
     return set_field(spec, room, id, kiln__word_trim(value), report);
 }
 
-/* Whether a text goes on with blanks and then another field, "name=", or not at all. The sign == begins no value. */
+/* Whether an expression ends before a text that follows blanks: there is none, or it is another field, "name=". The
+ * sign == begins no value. */
 static bool ends_expression(kiln__word rest)
 {
-    size_t at = 0;
-    while (at < rest.length && kiln__word_is_blank(rest.text[at]))
-        at++;
-    size_t name = at;
-    while (at < rest.length &&
-           (islower((unsigned char)rest.text[at]) || isdigit((unsigned char)rest.text[at]) || rest.text[at] == '_'))
-        at++;
-    bool assigns = at > name && at < rest.length && rest.text[at] == '=';
-    return name == rest.length || (assigns && (at + 1 == rest.length || rest.text[at + 1] != '='));
+    size_t length = 0;
+    while (length < rest.length && kiln__word_is_name_char(rest.text[length]))
+        length++;
+    bool assigns =
+        length < rest.length && rest.text[length] == '=' && (length + 1 == rest.length || rest.text[length + 1] != '=');
+    return rest.length == 0 || (assigns && kiln__word_is_name((kiln__word){ rest.text, length }));
 }
 
 /* Blanks within parentheses are part of a value, and those within an expression. */
@@ -342,13 +339,18 @@ static size_t value_length(kiln__word line, bool is_expression, int *depth)
     size_t length = 0;
     for (*depth = 0; length < line.length; length++) {
         char c = line.text[length];
-        bool ends = *depth == 0 && kiln__word_is_blank(c);
-        if (ends && (!is_expression || ends_expression((kiln__word){ line.text + length, line.length - length })))
-            break;
-        if (c == '(')
+        if (*depth == 0 && kiln__word_is_blank(c)) {
+            size_t next = length;
+            while (next < line.length && kiln__word_is_blank(line.text[next]))
+                next++;
+            if (!is_expression || ends_expression((kiln__word){ line.text + next, line.length - next }))
+                break;
+            length = next - 1;
+        } else if (c == '(') {
             ++*depth;
-        else if (c == ')' && *depth > 0)
+        } else if (c == ')' && *depth > 0) {
             --*depth;
+        }
     }
     return length;
 }

@@ -566,6 +566,24 @@ static bool survives(const char *text)
     return true;
 }
 
+/* Each run of blanks is looked at once. */
+START_TEST(test_spec__a_megabyte_of_blanks_is_read_at_once)
+{
+    kiln__fields spec;
+    size_t size = 1 << 20;
+    char *text = malloc(size + 20);
+    ck_assert_ptr_nonnull(text);
+    memset(text, ' ', size);
+    memcpy(text, "op=x+", 5);
+    strcpy(text + size, "y dtype=f16");
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, text, NULL), KILN_OK);
+    ck_assert_str_eq(format(&spec), "op=x+y dtype=f16");
+    strcpy(text + size, "+ dtype=f16");
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, text, NULL), KILN_EOP);
+    free(text);
+}
+END_TEST
+
 START_TEST(test_spec__broken_lines_do_no_harm)
 {
     char *text = malloc(400); /* on the heap, where a sanitizer sees both ends */
@@ -603,6 +621,7 @@ Suite *kiln_test_spec_spec_suite(void)
     tcase_add_test(tcase, test_spec__formulas_see_the_resolved_values);
     tcase_add_test(tcase, test_spec__text_is_appended_after_what_is_there);
     tcase_add_loop_test(tcase, test_spec__a_megabyte_is_refused_at_once, 0, 11);
+    tcase_add_test(tcase, test_spec__a_megabyte_of_blanks_is_read_at_once);
     tcase_add_test(tcase, test_spec__broken_lines_do_no_harm);
     suite_add_tcase(suite, tcase);
     return suite;

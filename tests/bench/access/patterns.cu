@@ -36,7 +36,7 @@ static __device__ __forceinline__ access_policy access_evict_first()
 }
 
 static __device__ __forceinline__ access_word access_fetch(const kiln_store_t *array, unsigned index,
-                                                         access_policy policy)
+                                                           access_policy policy)
 {
 #if defined(ACCESS_LOAD) && ACCESS_POLICY_LOAD
     access_word w;
@@ -87,11 +87,12 @@ access_load_part(access_part &part, ACCESS_TAKE(const kiln_store_t *x, const kil
     for (unsigned k = 0; k < KILN_ACCESSES; k++) {
         const unsigned i = k * KILN_BLOCK + threadIdx.x;
         ACCESS_TAKE(part.a[k].word = access_fetch(x, i, policy), part.b[k].word = access_fetch(y, i, policy),
-                  part.c[k].word = access_fetch(z, i, policy));
+                    part.c[k].word = access_fetch(z, i, policy));
     }
 }
 
-static __device__ __forceinline__ access_word access_compute(ACCESS_TAKE(access_lanes a, access_lanes b, access_lanes c))
+static __device__ __forceinline__ access_word
+access_compute(ACCESS_TAKE(access_lanes a, access_lanes b, access_lanes c))
 {
     access_lanes result;
 #pragma unroll
@@ -251,13 +252,13 @@ struct alignas(128) access_stage {
 /* Starts the copies of the tile that begins at `start`. One thread. */
 static __device__ __forceinline__ void access_fill(access_stage *stage, unsigned long long *barrier,
                                                    ACCESS_TAKE(const kiln_store_t *x, const kiln_store_t *y,
-                                                             const kiln_store_t *z),
+                                                               const kiln_store_t *z),
                                                    unsigned long long start, access_policy policy)
 {
     access_barrier_expect(barrier, sizeof(access_stage));
     ACCESS_TAKE(access_copy_in(stage->a, x + start, barrier, policy),
-              access_copy_in(stage->b, y + start, barrier, policy),
-              access_copy_in(stage->c, z + start, barrier, policy));
+                access_copy_in(stage->b, y + start, barrier, policy),
+                access_copy_in(stage->c, z + start, barrier, policy));
 }
 
 static __device__ __forceinline__ void access_compute_stage(access_stage *stage, kiln_store_t *out,
