@@ -13,6 +13,7 @@
 
 typedef struct binder {
     const kiln__real_scope *scope;
+    const char *end; /* of the text */
     const kiln__syntax *tree;
     uint16_t *bound; /* for each node of the tree the number of its node in `out` */
     kiln__real *out;
@@ -601,8 +602,7 @@ static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
 static void read_tree(binder *b, const char **at, kiln__syntax *out)
 {
     kiln__syntax_fault fault;
-    const char *end = b->scope->end != NULL ? b->scope->end : *at + strlen(*at);
-    kiln_status status = kiln__syntax_read(out, at, end, KILN__REAL_DEPTH_MAX, &fault);
+    kiln_status status = kiln__syntax_read(out, at, b->end, KILN__REAL_DEPTH_MAX, &fault);
     if (status == KILN_ENOMEM)
         b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
     else if (status != KILN_OK)
@@ -700,12 +700,14 @@ static void finish(binder *b, uint16_t root, const char *start)
 kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report)
 {
     kiln__syntax tree = { 0 };
-    kiln__word_skip_blanks(at);
+    const char *end = scope->end != NULL ? scope->end : *at + strlen(*at);
+    while (*at < end && kiln__word_is_blank(**at))
+        ++*at;
     const char *start = *at;
-    binder b = { .scope = scope, .out = out, .status = KILN_OK, .report = report };
+    binder b = { .scope = scope, .end = end, .out = out, .status = KILN_OK, .report = report };
     memset(out, 0, offsetof(kiln__real, nodes));
     out->portable = out->whole = out->exact = true;
-    if (scope->free && *at >= scope->end)
+    if (scope->free && start == end)
         FAIL(&b, scope->text, "an op is missing: %s", kiln__word_choices(op_name_at, scope).text);
     else
         read_tree(&b, at, &tree);

@@ -75,7 +75,8 @@ typedef struct kiln__real_scope {
     uint32_t inputs, params;
     const char *const *input_names;
     char *const *param_names;
-    const char *text, *end; /* the text that *at points into, for places in messages */
+    const char *text; /* the text that *at points into, for places in messages */
+    const char *end;  /* its end; NULL: its NUL */
     bool free; /* the expression of a spec: other names are inputs, parameters of ops are numbers, and an outermost op
                   may leave out its inputs */
 } kiln__real_scope;
