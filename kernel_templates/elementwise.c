@@ -15,12 +15,11 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_CHUNK 64
 
-/* Of input k: its array, a chunk of its values, and element i. */
-#define KILN_ARRAY(k)   *const x##k = *(const kiln_store_t *const *)args[1 + k]
+/* Of input k: a chunk of its values, and element i. */
 #define KILN_VALUES(k)  v##k[KILN_CHUNK]
 #define KILN_LOAD(k)    kiln_load8(v##k + j, x##k + i + j)
 #define KILN_LANE(k)    v##k[j]
-#define KILN_ELEMENT(k) kiln_load(x##k[i])
+#define KILN_ELEMENT(k) KILN_VALUE(k, x##k[i])
 
 /* Computes blocks begin to end - 1 of the grid. args[i] points to parameter i: out, the inputs, n. `out` may be
  * one of the inputs. */
@@ -31,12 +30,12 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 {
     const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
     kiln_out_t *result = *(kiln_out_t *const *)args[0];
-    const kiln_store_t KILN_EACH(KILN_ARRAY);
+    KILN_ALL(KILN_ARGUMENT)
     unsigned long long i = begin * KILN_TILE;
 
     end = end * KILN_TILE < n ? end * KILN_TILE : n;
 
-#if defined(KILN_LOAD8) /* both are f16 */
+#if defined(KILN_LOAD8) && !defined(KILN_TYPED) /* all are f16 */
     for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {
         kiln_real KILN_EACH(KILN_VALUES), value[KILN_CHUNK];
         for (int j = 0; j < KILN_CHUNK; j += 8)

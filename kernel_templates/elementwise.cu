@@ -1,10 +1,10 @@
 //! template elementwise
-//! about    out[i] = op(x[i], y[i], ...) for contiguous arrays: inputs of one dtype, and a result of the type of the op or of out=
+//! about    out[i] = op(x[i], y[i], ...) for contiguous arrays of one dtype or of several, and a result of the type of the op or of out=
 //! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
 //! inputs   1..8
 //! size     n
 //! arg      out  out otype[n] inplace
-//! arg      x... in dtype[n]
+//! arg      x... in itype[n]
 //! arg      n    uint64 = n
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
 //! param    elems  1..64 = sm == 0 ? 64 : max(min(((operations > 15 && bytes > 1 || inputs == 1 && n_hint * bytes <= 16777216) && n_hint * bytes > 4194304 ? 32 : 16) / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
@@ -21,7 +21,7 @@
 //! tile     block * elems
 //! grid     (n + (tile - 1)) / tile
 //! entry    kiln_vector align vector * max(bytes, out_bytes)
-//! entry    kiln_scalar align min(bytes, out_bytes)
+//! entry    kiln_scalar align 1
 
 /* A thread moves 16 bytes of the array with the narrowest elements, and 32 where that was faster: in one array of 4 to
  * 16 MiB, which a GPU's caches may hold, and in a larger one where an op calculates for long, but not on bytes. In a
@@ -68,15 +68,14 @@ template <typename T> union kiln_lanes {
     T lane[KILN_VECTOR];
 };
 
-typedef kiln_lanes<kiln_store_t> kiln_in_lanes;
 typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
 
 /* Of input k: the words that a thread holds, how it gets them, element j of word m, and element i of the array. */
 #define KILN_ADVANCE(k) x##k += start
-#define KILN_WORDS(k)   w##k[KILN_ACCESSES]
+#define KILN_WORDS(k)   kiln_lanes<KILN_TYPE(k)> w##k[KILN_ACCESSES];
 #define KILN_FETCH(k)   w##k[m].word = kiln_fetch(x##k, i)
-#define KILN_LANE(k)    kiln_load(w##k[m].lane[j])
-#define KILN_ELEMENT(k) kiln_load(x##k[i])
+#define KILN_LANE(k)    KILN_VALUE(k, w##k[m].lane[j])
+#define KILN_ELEMENT(k) KILN_VALUE(k, x##k[i])
 
 /* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
 #define KILN_PARAMETERS kiln_out_t *out, KILN_EACH(KILN_PARAMETER), unsigned long long n
@@ -108,9 +107,9 @@ KILN_FN void kiln_put_stream(kiln_word32 *to, kiln_word32 w)
                  : "memory");
 }
 
-KILN_FN kiln_in_lanes::word_t kiln_fetch(const kiln_store_t *array, unsigned index)
+template <typename T> KILN_FN typename kiln_lanes<T>::word_t kiln_fetch(const T *array, unsigned index)
 {
-    const kiln_in_lanes::word_t *from = (const kiln_in_lanes::word_t *)array + index;
+    const typename kiln_lanes<T>::word_t *from = (const typename kiln_lanes<T>::word_t *)array + index;
     return KILN_CACHE == KILN_CACHE_PLAIN ? *from : kiln_fetch_stream(from);
 }
 
@@ -131,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
     const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
     const unsigned words = count / KILN_VECTOR;
-    kiln_in_lanes KILN_EACH(KILN_WORDS);
+    KILN_ALL(KILN_WORDS)
 
     out += start;
     KILN_EACH(KILN_ADVANCE);

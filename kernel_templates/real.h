@@ -3,6 +3,7 @@
  *   kiln_real      values are computed in it: double for f64, float for other real dtypes; for whole numbers long long
  *                  (i64) or int, or float where the op gives real numbers (KILN_REAL_F32)
  *   kiln_store_t   an element of an array of the dtype; a bool is a byte, 8 and 16 bits of a real dtype are its bits
+ *   kiln_TYPE      an element of an array of any type: kiln_f16, kiln_u8
  *   kiln_out_t     an element of the result: of the dtype, unless KILN_OUT_... names another type
  *   kiln_load      from an array's element to a value
  *   kiln_store     from a value to an array's element, rounded once to nearest, ties to even
@@ -50,27 +51,42 @@
 #define KILN_QUIET(x) ((x) == (x) ? (x) : (kiln_real)__builtin_nan(""))
 #endif
 
-/* One thing for each input, with commas between: KILN_EACH(ARRAY) is ARRAY(0), ARRAY(1), ... */
+/* One thing for each input: KILN_ALL(M) is M(0) M(1) ..., KILN_EACH(M) has commas between. */
 #if KILN_INPUTS == 1
-#define KILN_EACH(M) M(0)
+#define KILN_LIST(M, AND) M(0)
 #elif KILN_INPUTS == 2
-#define KILN_EACH(M) M(0), M(1)
+#define KILN_LIST(M, AND) M(0) AND() M(1)
 #elif KILN_INPUTS == 3
-#define KILN_EACH(M) M(0), M(1), M(2)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2)
 #elif KILN_INPUTS == 4
-#define KILN_EACH(M) M(0), M(1), M(2), M(3)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3)
 #elif KILN_INPUTS == 5
-#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4)
 #elif KILN_INPUTS == 6
-#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5)
 #elif KILN_INPUTS == 7
-#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5), M(6)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5) AND() M(6)
 #else
-#define KILN_EACH(M) M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7)
+#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5) AND() M(6) AND() M(7)
 #endif
+#define KILN_NOTHING()
+#define KILN_COMMA() ,
+#define KILN_ALL(M)  KILN_LIST(M, KILN_NOTHING)
+#define KILN_EACH(M) KILN_LIST(M, KILN_COMMA)
 
-/* The parameter of a function for input k. */
-#define KILN_PARAMETER(k) const kiln_store_t *x##k
+/* Of input k: the type of its elements, one of them as a value, and the parameter of a function. Where inputs differ, a
+ * unit sets KILN_TYPED, KILN_TYPE0, ... and KILN_VALUE0, ... */
+#if defined(KILN_TYPED)
+#define KILN_TYPE(k)           KILN_TYPE##k
+#define KILN_VALUE(k, element) KILN_VALUE##k(element)
+#else
+#define KILN_TYPE(k)           kiln_store_t
+#define KILN_VALUE(k, element) kiln_load(element)
+#endif
+#define KILN_PARAMETER(k) const KILN_TYPE(k) * x##k
+
+/* In a cpu twin, whose parameters are the result and the inputs: the array of input k. */
+#define KILN_ARGUMENT(k) const KILN_TYPE(k) *const x##k = *(const KILN_TYPE(k) *const *)args[1 + k];
 
 /* ---- Types ----------------------------------------------------------------------------------------------------- */
 

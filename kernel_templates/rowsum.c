@@ -17,7 +17,6 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 #define KILN_BLOCKS 65535
 
 /* Of input k: its array, row `row`, and element i + j. */
-#define KILN_ARRAY(k)   *const x##k = *(const kiln_store_t *const *)args[1 + k]
 #define KILN_ROW(k)     x##k + row *cols
 #define KILN_ELEMENT(k) kiln_load(x##k[i + j])
 
@@ -53,7 +52,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
     const unsigned long long rows = *(const unsigned long long *)args[1 + KILN_INPUTS];
     const unsigned long long cols = *(const unsigned long long *)args[2 + KILN_INPUTS];
     kiln_store_t *out = *(kiln_store_t *const *)args[0];
-    const kiln_store_t KILN_EACH(KILN_ARRAY);
+    KILN_ALL(KILN_ARGUMENT)
 
     for (unsigned long long block = begin; block < end; block++)
         for (unsigned long long row = block; row < rows; row += KILN_BLOCKS)

@@ -83,7 +83,8 @@ typedef struct kiln_param {
     /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number. */
     const char *shape[KILN_DIMS_MAX];
     int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 2: "otype", that of the
-                          result, which the op or out= gives; 0: it names a type */
+                          result, which the op or out= gives; 3: "itype", that of this input of the op, which dtype=
+                          gives; 0: it names a type */
     int in_place;      /* 1: an output that may be one of the inputs */
 } kiln_param;
 

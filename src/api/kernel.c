@@ -388,8 +388,8 @@ static bool describe_template(description *out, const kiln__template *template)
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
     write_dtypes(&out->dtypes, template);
-    out->signature = kiln__signature_declared(&template->arguments, template->max_inputs,
-                                              kiln__template_dtype(template), kiln__template_dtype(template));
+    const kiln__types types = kiln__types_equal(kiln__template_dtype(template), template->max_inputs);
+    out->signature = kiln__signature_declared(&template->arguments, &types);
     bool failed = out->requirements.failed || out->bounds.failed || out->dtypes.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__declared_param *param = &template->params[i];

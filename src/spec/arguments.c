@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "lang/op.h"
 #include <inttypes.h>
 
 enum { THREADS_MAX = 1024, BLOCK_Z_MAX = 64 };
@@ -60,13 +59,29 @@ uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inp
     return count;
 }
 
+kiln__types kiln__types_equal(kiln__dtype dtype, uint32_t inputs)
+{
+    kiln__types types = { .dtype = dtype, .result = dtype, .input_count = inputs };
+    for (uint32_t k = 0; k < inputs; k++)
+        types.inputs[k] = dtype;
+    return types;
+}
+
+kiln__dtype kiln__types_of(const kiln__types *types, kiln__dtype declared, uint32_t k)
+{
+    return declared == KILN__DTYPE_UNSET    ? types->dtype
+           : declared == KILN__DTYPE_RESULT ? types->result
+           : declared == KILN__DTYPE_INPUT  ? types->inputs[k]
+                                            : declared;
+}
+
 /* ---- Plans */
 
 typedef struct planner {
     const kiln__arguments *arguments;
     kiln__formula_lookup lookup;
     const void *data;
-    kiln__dtype dtype, result;
+    const kiln__types *types;
     kiln__plan *plan; /* without its text */
     kiln__text text;
     kiln_status status; /* once it is not KILN_OK, nothing more is added */
@@ -120,7 +135,7 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input)
     out->role = arg->role;
     out->in_place = arg->in_place;
     out->declared = arg->type;
-    out->type = arg->type == KILN__DTYPE_UNSET ? p->dtype : arg->type == KILN__DTYPE_RESULT ? p->result : arg->type;
+    out->type = kiln__types_of(p->types, arg->type, input);
     out->bytes = kiln__dtype_bytes(out->type);
     out->dims = arg->dims;
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
@@ -171,13 +186,13 @@ static void pair_arrays(kiln__plan *plan)
         }
 }
 
-static void fill_plan(planner *p, uint32_t op_inputs)
+static void fill_plan(planner *p)
 {
     const kiln__arguments *arguments = p->arguments;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++)
-        for (uint32_t k = 0; k < (arguments->args[i].each ? op_inputs : 1); k++)
+        for (uint32_t k = 0; k < (arguments->args[i].each ? p->types->input_count : 1); k++)
             add_arg(p, &arguments->args[i], k);
     pair_arrays(p->plan);
     for (uint32_t i = 0; i < 3; i++) {
@@ -191,17 +206,14 @@ static void fill_plan(planner *p, uint32_t op_inputs)
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, kiln__dtype result, uint32_t op_inputs,
-                            kiln_report *report)
+                            const void *data, const kiln__types *types, kiln_report *report)
 {
-    planner p = {
-        .arguments = arguments, .lookup = lookup, .data = data, .dtype = dtype, .result = result, .report = report
-    };
+    planner p = { .arguments = arguments, .lookup = lookup, .data = data, .types = types, .report = report };
     p.plan = kiln__calloc(1, sizeof(*p.plan));
     *out = NULL;
     if (p.plan != NULL) {
         set_block(&p);
-        fill_plan(&p, op_inputs);
+        fill_plan(&p);
         p.plan->total = sizeof(*p.plan) + p.text.length;
     }
     if (p.plan != NULL && p.status == KILN_OK && !p.text.failed)

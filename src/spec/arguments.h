@@ -4,6 +4,7 @@
 #define KILN_SPEC_ARGUMENTS_H
 
 #include "lang/formula.h"
+#include "lang/op.h"
 #include "spec/dtype.h"
 
 enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32 };
@@ -19,12 +20,25 @@ typedef enum kiln__arg_role {
 typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
-    kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's, KILN__DTYPE_RESULT: that of its result */
+    kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's, _RESULT: that of its result, _INPUT: that of each input */
     bool each;        /* stands for all inputs of the op, "x...": x, y and z */
     bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
+
+/* The types that a spec gives the declared ones. */
+typedef struct kiln__types {
+    kiln__dtype dtype, result;            /* that stand for "dtype" and "otype" */
+    kiln__dtype inputs[KILN__INPUTS_MAX]; /* of each input of the op: "itype" */
+    uint32_t input_count;                 /* of the op; 0: there is none */
+} kiln__types;
+
+/* One type for all, and an op with so many inputs. */
+kiln__types kiln__types_equal(kiln__dtype dtype, uint32_t inputs);
+
+/* The type of an argument; of one that stands for the inputs of the op, that of input k. */
+kiln__dtype kiln__types_of(const kiln__types *types, kiln__dtype declared, uint32_t k);
 
 /* Part of a template. */
 typedef struct kiln__arguments {
@@ -61,7 +75,7 @@ typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
     kiln__arg_role role;
     kiln__dtype type;     /* never KILN__DTYPE_UNSET */
-    kiln__dtype declared; /* KILN__DTYPE_UNSET or KILN__DTYPE_RESULT: the type follows the spec */
+    kiln__dtype declared; /* KILN__DTYPE_UNSET, _RESULT or _INPUT: the type follows the spec */
     bool in_place;
     uint32_t bytes; /* of an element or a number */
     uint32_t dims;
@@ -97,12 +111,10 @@ typedef struct kiln__plan {
     char text[];
 } kiln__plan;
 
-/* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters,
- * not the sizes; `dtype` and `result` are the types that stand for "dtype" and "otype". The caller frees *out with
+/* Makes the plan of a template's arguments. `lookup` knows the parameters, not the sizes. The caller frees *out with
  * kiln__free. Errors: KILN_ESPEC (a block of no or too many threads), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__dtype dtype, kiln__dtype result, uint32_t op_inputs,
-                            kiln_report *report);
+                            const void *data, const kiln__types *types, kiln_report *report);
 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <strings.h>
 
-typedef enum dtype_kind { REAL, SIGNED, UNSIGNED, TRUTH, RESULT } dtype_kind;
+typedef enum dtype_kind { REAL, SIGNED, UNSIGNED, TRUTH, OPEN } dtype_kind;
 
 static const struct {
     const char *name, *others, *macro; /* the others with blanks between */
     unsigned bytes;
     dtype_kind kind;
     int fraction, least, most;
-} dtypes[KILN__DTYPE_END] = { [KILN__DTYPE_UNSET] = { "dtype", "", "", 0, RESULT, 0, 0, 0 },
+} dtypes[KILN__DTYPE_END] = { [KILN__DTYPE_UNSET] = { "dtype", "", "", 0, OPEN, 0, 0, 0 },
 #define ROW(id, name, others, bytes, kind, fraction, least, most) \
     [KILN__DTYPE_##id] = { name, others, #id, bytes, kind, fraction, least, most },
                               KILN__DTYPES(ROW)
@@ -188,4 +188,44 @@ double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
     if (isinf(got) && fabs(want) > most && (got > 0) == (want > 0))
         return fabs(want) >= most + unit / 2 ? 0 : (most + unit / 2 - fabs(want)) / unit;
     return fabs(got - want) / unit;
+}
+
+static kiln__dtype wider(kiln__dtype a, kiln__dtype b)
+{
+    return dtypes[a].bytes >= dtypes[b].bytes ? a : b;
+}
+
+kiln__dtype kiln__dtype_promote(kiln__dtype a, kiln__dtype b)
+{
+    dtype_kind first = dtypes[a].kind, second = dtypes[b].kind;
+    if (a == b || first == OPEN || second == OPEN)
+        return a != KILN__DTYPE_UNSET ? a : b;
+    if (first == REAL && second == REAL)
+        return dtypes[a].bytes != dtypes[b].bytes ? wider(a, b) : KILN__DTYPE_F32;
+    if (first == REAL || second == REAL) {
+        kiln__dtype real = first == REAL ? a : b;
+        return dtypes[real].bytes > 1 ? real : KILN__DTYPE_F32;
+    }
+    if (first == TRUTH || second == TRUTH)
+        return first == TRUTH ? b : a;
+    if (first != second && dtypes[a].bytes == dtypes[b].bytes) /* u8 and i8: specs have no wider type without a sign */
+        return KILN__DTYPE_I16;
+    return wider(a, b);
+}
+
+bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other)
+{
+    if (dtypes[other].kind == REAL)
+        return dtypes[dtype].kind == REAL && dtypes[dtype].fraction >= dtypes[other].fraction;
+    int digits = dtypes[other].kind == TRUTH ? 1 : 8 * (int)dtypes[other].bytes - (dtypes[other].kind == SIGNED);
+    return dtypes[dtype].kind != REAL || digits <= dtypes[dtype].fraction + 1;
+}
+
+double kiln__dtype_round(double whole, kiln__dtype dtype)
+{
+    if (dtypes[dtype].kind != REAL || dtype == KILN__DTYPE_F64)
+        return whole;
+    double single = (double)(float)whole, unit = kiln__dtype_unit(single, dtype);
+    double rounded = rint(single / unit) * unit;
+    return fabs(rounded) <= kiln__dtype_largest(dtype) ? rounded : copysign(INFINITY, rounded);
 }

@@ -23,7 +23,8 @@
     X(U16, "u16", "uint16", 2, UNSIGNED, 0, 0, 0)     \
     X(U32, "u32", "uint32", 4, UNSIGNED, 0, 0, 0)     \
     X(U64, "u64", "uint64", 8, UNSIGNED, 0, 0, 0)     \
-    X(RESULT, "otype", "", 0, RESULT, 0, 0, 0)
+    X(RESULT, "otype", "", 0, OPEN, 0, 0, 0)          \
+    X(INPUT, "itype", "", 0, OPEN, 0, 0, 0)
 
 typedef enum kiln__dtype {
     KILN__DTYPE_UNSET = 0, /* "dtype" as the type of an argument: the spec's */
@@ -65,6 +66,16 @@ double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype);
 double kiln__dtype_unit(double value, kiln__dtype dtype);
 
 double kiln__dtype_largest(kiln__dtype dtype); /* finite real value */
+
+/* The type that two arrays of a binary operation are converted to: torch.promote_types. PyTorch has no such type for f8
+ * beside another; here it is the other real type, else f32. Of KILN__DTYPE_UNSET and a type it is that type. */
+kiln__dtype kiln__dtype_promote(kiln__dtype a, kiln__dtype b);
+
+/* Whether each number of one type is a number of the other, which is real or as kiln__dtype_promote gives it. */
+bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other);
+
+/* A whole number of 64 bits as the nearest number of a real type; that of a narrow type by way of float. */
+double kiln__dtype_round(double whole, kiln__dtype dtype);
 
 /* In units of the last place of `want`; 0 where both are NaN, infinity where one is. Beyond the largest number there is
  * only infinity, in f8e4m3 NaN. */

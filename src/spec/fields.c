@@ -127,6 +127,17 @@ static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype
     return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
 }
 
+/* All types that a spec has set. */
+static kiln_status check_dtypes(const kiln__template *template, const kiln__fields *spec, kiln_report *report)
+{
+    kiln_status status = check_dtype(template, spec->dtype, report);
+    if (spec->typed > 0 && !kiln__template_has_types(template))
+        return FAIL(report, KILN_ESPEC, "template %s takes one dtype for all its arrays", template->name);
+    for (uint32_t k = 0; k < spec->typed && status == KILN_OK; k++)
+        status = check_dtype(template, spec->inputs[k], report);
+    return status;
+}
+
 static kiln_status check_result(const kiln__template *template, kiln__dtype result, kiln_report *report)
 {
     if (result == KILN__DTYPE_UNSET || kiln__template_has_result(template))
@@ -173,7 +184,7 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     moved.template_set = value.length > 0;
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
-    status = check_dtype(template, spec->dtype, report);
+    status = check_dtypes(template, spec, report);
     if (status == KILN_OK)
         status = check_result(template, spec->result, report);
     if (status == KILN_OK)
@@ -201,15 +212,50 @@ static kiln_status parse_dtype(kiln__dtype *out, kiln__word value, kiln_report *
                 kiln__word_choices(kiln__dtype_name_at, NULL).text);
 }
 
+/* The items of "(bool,f32,f32)", a type for each input of the op. */
+static kiln_status parse_types(kiln__fields *out, kiln__word items, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    while (items.text != NULL && status == KILN_OK) {
+        kiln__word item = kiln__word_cut_item(&items);
+        if (out->typed == KILN__INPUTS_MAX)
+            return FAIL(report, KILN_ESPEC, "dtype has more than %d types", KILN__INPUTS_MAX);
+        if (item.length == 0)
+            return FAIL(report, KILN_ESPEC, "dtype: a type is missing: write dtype=(f16,f32), one for each input");
+        status = parse_dtype(&out->inputs[out->typed], item, report);
+        out->dtype = kiln__dtype_promote(out->dtype, out->inputs[out->typed++]);
+    }
+    return status;
+}
+
 static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    kiln__dtype dtype;
-    kiln_status status = parse_dtype(&dtype, value, report);
+    kiln__fields set = *spec;
+    set.dtype = KILN__DTYPE_UNSET;
+    set.typed = 0;
+    bool is_list = value.length > 1 && value.text[0] == '(' && value.text[value.length - 1] == ')';
+    kiln_status status = is_list ? parse_types(&set, (kiln__word){ value.text + 1, value.length - 2 }, report)
+                                 : parse_dtype(&set.dtype, value, report);
     if (status == KILN_OK)
-        status = check_dtype(spec->template, dtype, report);
+        status = check_dtypes(spec->template, &set, report);
     if (status == KILN_OK)
-        spec->dtype = dtype;
+        *spec = set;
     return status;
+}
+
+/* Equal types for all inputs are one dtype. */
+static kiln_status settle_types(kiln__fields *spec, kiln_report *report)
+{
+    bool equal = true;
+    if (spec->typed == 0 || !spec->op_set)
+        return KILN_OK;
+    if (spec->typed != spec->op->inputs)
+        return FAIL(report, KILN_ESPEC, "dtype has %u type%s, and the op takes %u array%s: write one for each",
+                    spec->typed, spec->typed == 1 ? "" : "s", spec->op->inputs, spec->op->inputs == 1 ? "" : "s");
+    for (uint32_t k = 0; k < spec->typed; k++)
+        equal = equal && spec->inputs[k] == spec->dtype;
+    spec->typed = equal ? 0 : spec->typed;
+    return KILN_OK;
 }
 
 static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report *report)
@@ -318,7 +364,13 @@ kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word fiel
     int id = kiln__fields_find(spec->template, field);
     if (id == FIELD_UNKNOWN)
         return fail_field(spec->template, field, report);
-    return set_field(spec, room, id, kiln__word_trim(value), report);
+    kiln__fields set = *spec;
+    kiln_status status = set_field(&set, room, id, kiln__word_trim(value), report);
+    if (status == KILN_OK)
+        status = settle_types(&set, report);
+    if (status == KILN_OK)
+        *spec = set;
+    return status;
 }
 
 /* Whether an expression ends before a text that follows blanks: there is none, or it is another field, "name=". The
@@ -420,6 +472,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->op_set = false;
         } else if (id == FIELD_DTYPE) {
             spec->dtype = KILN__DTYPE_UNSET;
+            spec->typed = 0;
         } else if (id == FIELD_OUT) {
             spec->result = KILN__DTYPE_UNSET;
         } else if (id == FIELD_MATH) {
@@ -438,6 +491,8 @@ kiln_status kiln__fields_update(kiln__fields *fields, kiln__real *room, const ch
     kiln_status status = parse_template(fields, line, report);
     if (status == KILN_OK)
         status = parse_fields(fields, room, line, report);
+    if (status == KILN_OK)
+        status = settle_types(fields, report);
     return status == KILN_OK ? kiln__requires_check(fields, fields, NULL, report) : status;
 }
 
@@ -470,6 +525,15 @@ static bool is_set(const kiln__fields *spec, int id)
     }
 }
 
+static void append_dtypes(const kiln__fields *spec, kiln__text *out)
+{
+    if (spec->typed == 0)
+        kiln__text_append(out, kiln__dtype_name(spec->dtype));
+    for (uint32_t k = 0; k < spec->typed; k++)
+        kiln__text_printf(out, "%s%s%s", k == 0 ? "(" : ",", kiln__dtype_name(spec->inputs[k]),
+                          k + 1 == spec->typed ? ")" : "");
+}
+
 void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
 {
     char buffer[KILN__NUMBER_SIZE];
@@ -484,7 +548,7 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_append(out, spec->template->name);
         break;
     case FIELD_DTYPE:
-        kiln__text_append(out, kiln__dtype_name(spec->dtype));
+        append_dtypes(spec, out);
         break;
     case FIELD_OUT:
         kiln__text_append(out, kiln__dtype_name(spec->result));

@@ -26,7 +26,9 @@ typedef struct kiln__fields {
     const kiln__template *template; /* the named one, else the ops' own: elementwise */
     const kiln__real *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
-    kiln__dtype dtype;  /* of the inputs; KILN__DTYPE_UNSET if open */
+    kiln__dtype dtype; /* that values are converted to: of the inputs, or promoted; KILN__DTYPE_UNSET if open */
+    kiln__dtype inputs[KILN__INPUTS_MAX]; /* of each input, where they differ, "dtype=(f16,f32)" */
+    uint32_t typed;                       /* how many of them are set; 0: all have the dtype */
     kiln__dtype result; /* of the output, "out=", where the template declares otype; KILN__DTYPE_UNSET if open */
     kiln__math math;    /* KILN__MATH_UNSET if open */
     kiln__target target;
@@ -137,6 +139,18 @@ kiln__dtype kiln__spec_result(const kiln__fields *spec);
 
 /* Whether the result has another type than these rules give it. */
 bool kiln__spec_casts(const kiln__fields *spec);
+
+/* The type of input k of the op. The dtype is set. */
+kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k);
+
+/* The types of the template's arguments. The dtype is set; an open result counts as the dtype. */
+kiln__types kiln__spec_types(const kiln__fields *spec);
+
+/* The bytes of an element of the widest input. The dtype is set. */
+unsigned kiln__spec_bytes(const kiln__fields *spec);
+
+/* Element i of an array that is input k, as the number of the dtype that it is converted to. */
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i);
 
 /* KILN_ESPEC where the op has no value for numbers of the dtype. */
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report);

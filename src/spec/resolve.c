@@ -57,7 +57,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     int id = index < 0 && !is_tile ? find_name(s->spec->template, word) : -1;
     *value = index >= 0              ? index
              : is_tile               ? (int64_t)s->tile
-             : id == NAME_BYTES      ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
+             : id == NAME_BYTES      ? (int64_t)kiln__spec_bytes(s->spec)
              : id == NAME_OUT_BYTES  ? (int64_t)kiln__dtype_bytes(kiln__spec_result(s->spec))
              : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
@@ -111,9 +111,10 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
     if (id == NAME_OUT_BYTES && kiln__spec_result(spec) == spec->dtype)
         return;
     kiln__text_append(out, out->length > 0 ? " " : "");
-    if (id == NAME_BYTES)
-        kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
-    else if (id == NAME_OUT_BYTES)
+    if (id == NAME_BYTES) {
+        kiln__text_append(out, "dtype=");
+        kiln__spec_value(spec, "dtype", out);
+    } else if (id == NAME_OUT_BYTES)
         kiln__text_printf(out, "out=%s", kiln__dtype_name(kiln__spec_result(spec)));
     else if (id == NAME_HINT)
         kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
@@ -393,8 +394,7 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
 {
     scope s = { .spec = spec };
     *out = NULL;
+    kiln__types types = kiln__spec_types(spec);
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype,
-                                               kiln__spec_result(spec), spec->op->inputs, report)
-                             : status;
+    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, &types, report) : status;
 }

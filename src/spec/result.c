@@ -13,6 +13,37 @@ kiln__dtype kiln__spec_computed(const kiln__fields *spec)
     return spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
 }
 
+kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k)
+{
+    return k < spec->typed ? spec->inputs[k] : spec->dtype;
+}
+
+kiln__types kiln__spec_types(const kiln__fields *spec)
+{
+    kiln__dtype result = kiln__spec_result(spec);
+    kiln__types types = kiln__types_equal(spec->dtype, spec->op->inputs);
+    types.result = result != KILN__DTYPE_UNSET ? result : spec->dtype;
+    for (uint32_t k = 0; k < spec->typed && k < types.input_count; k++)
+        types.inputs[k] = spec->inputs[k];
+    return types;
+}
+
+unsigned kiln__spec_bytes(const kiln__fields *spec)
+{
+    unsigned bytes = spec->typed > 0 ? 0 : kiln__dtype_bytes(spec->dtype);
+    for (uint32_t k = 0; k < spec->typed; k++)
+        if (kiln__dtype_bytes(spec->inputs[k]) > bytes)
+            bytes = kiln__dtype_bytes(spec->inputs[k]);
+    return bytes;
+}
+
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i)
+{
+    kiln__dtype type = kiln__spec_input(spec, k);
+    double value = kiln__dtype_value(array, i, type);
+    return kiln__dtype_holds(spec->dtype, type) ? value : kiln__dtype_round(value, spec->dtype);
+}
+
 static kiln__dtype usual_result(const kiln__fields *spec)
 {
     bool open = spec->dtype == KILN__DTYPE_UNSET || (!spec->op_set && kiln__template_takes_op(spec->template));

@@ -49,22 +49,24 @@ static kiln_param *add_param(kiln_signature *out, const char *name, kiln__arg_ro
 /* Whether a type follows the spec, as kiln_param has it. */
 static int follows(kiln__dtype declared)
 {
-    return declared == KILN__DTYPE_UNSET ? 1 : declared == KILN__DTYPE_RESULT ? 2 : 0;
+    return declared == KILN__DTYPE_UNSET    ? 1
+           : declared == KILN__DTYPE_RESULT ? 2
+           : declared == KILN__DTYPE_INPUT  ? 3
+                                            : 0;
 }
 
-kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype,
-                                         kiln__dtype result)
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__types *types)
 {
-    kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, op_inputs));
+    kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, types->input_count));
     if (out == NULL)
         return NULL;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         add_size(out, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
-        kiln__dtype type = follows(arg->type) == 1 ? dtype : follows(arg->type) == 2 ? result : arg->type;
-        for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
-            kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);
+        for (uint32_t k = 0; k < (arg->each ? types->input_count : 1); k++) {
+            kiln_param *param =
+                add_param(out, kiln__arg_name(arg, k), arg->role, kiln__types_of(types, arg->type, k), arg->dims);
             param->follows_dtype = follows(arg->type);
             param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)

@@ -5,11 +5,9 @@
 #include "spec/arguments.h"
 #include <kiln/kernel.h>
 
-/* The signature of a template's declarations for an op with so many inputs, where `dtype` and `result` stand for
- * "dtype" and "otype": formulas as they are declared. Borrows the strings of `arguments`. The caller frees it with
- * kiln__free. NULL: out of memory. */
-kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype,
-                                         kiln__dtype result);
+/* The signature of a template's declarations: formulas as they are declared. Borrows the strings of `arguments`. The
+ * caller frees it with kiln__free. NULL: out of memory. */
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__types *types);
 
 /* The signature of a plan: formulas of the sizes alone. Borrows the strings of the plan. The caller frees it with
  * kiln__free. NULL: out of memory. */

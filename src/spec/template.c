@@ -99,10 +99,12 @@ static char *copy_formula(reader *r, kiln__word word)
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
 static bool is_reserved(kiln__word name)
 {
-    static const char *const reserved[] = { "op",        "template", "dtype",        "target", "n",          "bytes",
-                                            "sm",        "inputs",   "min",          "max",    "gcd",        "unit",
-                                            "fn",        "infinity", "shared_limit", "math",   "operations", "out",
-                                            "out_bytes", "n_hint",   "real",         "whole" };
+    static const char *const reserved[] = {
+        "op",         "template", "dtype",     "target", "n",        "bytes",    "sm",           "inputs",
+        "min",        "max",      "gcd",       "unit",   "fn",       "infinity", "shared_limit", "math",
+        "operations", "out",      "out_bytes", "n_hint", "real",     "whole",    "typed",        "type",
+        "value",      "list",     "each",      "all",    "argument", "parameter"
+    };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -256,7 +258,8 @@ static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word sha
 /* "TYPE = FORMULA", or "TYPE" for a number given at launch, whose `value` has no text. */
 static kiln_status read_number(reader *r, kiln__declared_arg *arg, kiln__word value)
 {
-    if ((kiln__dtype_is_real(arg->type) && kiln__dtype_bytes(arg->type) < 4) || arg->type == KILN__DTYPE_RESULT)
+    if ((kiln__dtype_is_real(arg->type) && kiln__dtype_bytes(arg->type) < 4) || arg->type == KILN__DTYPE_RESULT ||
+        arg->type == KILN__DTYPE_INPUT)
         return FAIL(r, "arg %s: a number is no %s: write float", arg->name, kiln__dtype_name(arg->type));
     arg->role = value.text != NULL ? KILN__ARG_FORMULA : KILN__ARG_SCALAR;
     if (value.text != NULL)
@@ -297,6 +300,9 @@ static kiln_status read_arg(reader *r, kiln__word rest)
     if (!kiln__dtype_find(type, &arg->type))
         return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
                     kiln__word_hint(type, kiln__dtype_type_at, NULL).text);
+    if (is_array && !each && arg->type == KILN__DTYPE_INPUT)
+        return FAIL(r, "arg %s: itype is the type of each input of the op: write arg x... in itype[FORMULA, ...]",
+                    arg->name);
     return is_array ? read_array(r, arg, rest) : read_number(r, arg, rest);
 }
 
@@ -799,12 +805,22 @@ kiln__dtype kiln__template_dtype(const kiln__template *template)
     return template->dtypes[0];
 }
 
-bool kiln__template_has_result(const kiln__template *template)
+static bool declares(const kiln__template *template, kiln__dtype type)
 {
     for (uint32_t i = 0; i < template->arguments.arg_count; i++)
-        if (template->arguments.args[i].type == KILN__DTYPE_RESULT)
+        if (template->arguments.args[i].type == type)
             return true;
     return false;
+}
+
+bool kiln__template_has_result(const kiln__template *template)
+{
+    return declares(template, KILN__DTYPE_RESULT);
+}
+
+bool kiln__template_has_types(const kiln__template *template)
+{
+    return declares(template, KILN__DTYPE_INPUT);
 }
 
 kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report)

@@ -95,6 +95,9 @@ kiln__dtype kiln__template_dtype(const kiln__template *template);
 /* Whether an array of it has the type of the result, "otype", which a spec can name with out=. */
 bool kiln__template_has_result(const kiln__template *template);
 
+/* Whether the inputs of the op may have different types, "itype", which a spec names with dtype=(...). */
+bool kiln__template_has_types(const kiln__template *template);
+
 /* Whether it takes an op. */
 static inline bool kiln__template_takes_op(const kiln__template *template)
 {

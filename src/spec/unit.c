@@ -26,6 +26,21 @@ static void append_define(kiln__text *out, const char *name, const char *word, i
     kiln__text_append(out, "\n");
 }
 
+/* "#define KILN_TYPE0 kiln_u8" and "#define KILN_VALUE0(e) (kiln_real)kiln_load_u8(e)" for each input. As PyTorch does,
+ * a whole number that the dtype does not hold is rounded to it. */
+static void append_types(kiln__text *out, const kiln__fields *spec)
+{
+    if (spec->typed > 0)
+        append_define(out, "TYPED", NULL, 1);
+    for (uint32_t k = 0; k < spec->typed; k++) {
+        const char *name = kiln__dtype_name(spec->inputs[k]);
+        bool exact = kiln__dtype_holds(spec->dtype, spec->inputs[k]);
+        kiln__text_printf(out, "#define KILN_TYPE%u kiln_%s\n", k, name);
+        kiln__text_printf(out, "#define KILN_VALUE%u(e) %s(kiln_real)kiln_load_%s(e)%s\n", k,
+                          exact ? "" : "kiln_load(kiln_store(", name, exact ? "" : "))");
+    }
+}
+
 static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
@@ -39,6 +54,7 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
     if (spec->math == KILN__MATH_FAST)
         append_define(out, "MATH", "FAST", 1);
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
+    append_types(out, spec);
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
         const kiln__declared_param *param = &spec->template->params[i];
         for (uint32_t j = 0; j < param->count && param->is_enum; j++)

@@ -55,7 +55,8 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
         kiln__text_printf(out, "op=");
         kiln__spec_value(spec, "op", out);
     }
-    kiln__text_printf(out, " inputs=%u dtype=%s", (unsigned)kiln__spec_inputs(spec), kiln__dtype_name(spec->dtype));
+    kiln__text_printf(out, " inputs=%u dtype=", (unsigned)kiln__spec_inputs(spec));
+    kiln__spec_value(spec, "dtype", out);
     if (kiln__spec_casts(spec))
         kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
     if (spec->math != kiln__math_default(spec->template)) {

@@ -119,7 +119,7 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
     if (b == NULL || b->spec == NULL)
         return false;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
-        inputs[j] = kiln__dtype_value(b->ins[j], i, b->spec->dtype);
+        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i);
     kiln__dtype result = kiln__spec_result(b->spec);
     return kiln__bound_agrees(b->spec, inputs, kiln__dtype_value(got, i, result), kiln__dtype_value(want, i, result));
 }

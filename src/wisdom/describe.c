@@ -15,11 +15,14 @@ void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
         kiln__arg_role role = arguments->args[i].role;
         out_count += role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
     }
-    char bytes[24] = "";
+    char bytes[24] = "", input_bytes[32] = "";
+    for (uint32_t k = 0, length = 0; k < spec->typed; k++)
+        length += (uint32_t)snprintf(input_bytes + length, sizeof(input_bytes) - length, "%s%u", k == 0 ? " of " : "+",
+                                     kiln__dtype_bytes(spec->inputs[k]));
     if (kiln__spec_result(spec) != spec->dtype)
         snprintf(bytes, sizeof(bytes), " of %u bytes", kiln__dtype_bytes(kiln__spec_result(spec)));
-    snprintf(out, KILN__WISDOM_CLASS, "%u in, %u out%s, %s%s", in, out_count, bytes, heavy ? "heavy" : "light",
-             spec->math == KILN__MATH_FAST ? ", fast" : "");
+    snprintf(out, KILN__WISDOM_CLASS, "%u in%s, %u out%s, %s%s", in, input_bytes, out_count, bytes,
+             heavy ? "heavy" : "light", spec->math == KILN__MATH_FAST ? ", fast" : "");
 }
 
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
@@ -30,6 +33,10 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
         kiln__text_append(out, "none");
     if (kiln__spec_casts(spec))
         kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
+    if (spec->typed > 0) {
+        kiln__text_append(out, " dtype=");
+        kiln__spec_value(spec, "dtype", out);
+    }
     if (spec->math == KILN__MATH_FAST)
         kiln__text_append(out, " math=fast");
 }

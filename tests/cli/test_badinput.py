@@ -191,7 +191,8 @@ class Arrays(RunCase):
 
     def test_partners_disagree(self):
         other = self.save("other.npy", self.x.astype(np.float64))
-        self.bad("op=add", [self.input, other], "other.npy", "<f8", "<f4")
+        self.bad("op=add dtype=f32", [self.input, other], "other.npy", "<f8", "<f4", "dtype=(f32,f64)")
+        self.bad("op=bitwise_and", [self.input, other], "bitwise_and", "whole numbers")
         other = self.save("other.npy", self.x.reshape(10, 100))
         self.bad("op=add", [self.input, other], "other.npy", "(10, 100)", "(1000,)")
 

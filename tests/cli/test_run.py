@@ -66,6 +66,57 @@ class Values(KilnTest):
                 self.assert_same(np.load(out), evaluate(hardsigmoid, [x], "f32"), "f32")
 
 
+class InputTypes(KilnTest):
+    """The common types are those of torch.promote_types, which are not NumPy's."""
+
+    def add(self, first, second, common):
+        """The first as the common type, plus the second."""
+        random = np.random.default_rng(3)
+        values = {"b1": lambda: random.integers(0, 2, 1003), "u1": lambda: random.integers(0, 256, 1003)}
+        x, y = (values.get(t, lambda: random.integers(-100, 100, 1003))().astype(t) for t in (first, second))
+        out = self.path("out.npy")
+        self.kiln("run", "op=add", "--in", self.save("x.npy", x), "--in", self.save("y.npy", y), "--out", out,
+                  "--verify")
+        with np.errstate(over="ignore"):  # of whole numbers in f16
+            want = x.astype(common) + y.astype(common)
+        self.assertEqual(np.load(out).dtype, np.dtype(common))
+        np.testing.assert_array_equal(np.load(out), want)
+
+    def test_two_types(self):
+        for first, second, common in (("b1", "f4", "f4"), ("u1", "f2", "f2"), ("u1", "i1", "i2"), ("i4", "u1", "i4"),
+                                      ("i8", "f2", "f2"), ("i8", "f4", "f4"), ("i2", "i8", "i8"), ("f2", "f4", "f4"),
+                                      ("f4", "f8", "f8"), ("i8", "f8", "f8"), ("b1", "u1", "u1")):
+            for pair in ((first, second), (second, first)):
+                with self.subTest(pair=pair):
+                    self.add(*pair, common)
+
+    def test_mask(self):
+        x, y = some_values("f32", 1003, 0), some_values("f32", 1003, 1)
+        mask = np.arange(x.size) % 3 == 0
+        paths = [self.save(f"{i}.npy", a) for i, a in enumerate((mask, x, y))]
+        inputs, out = [word for path in paths for word in ("--in", path)], self.path("out.npy")
+        for spec in "op=where", "op=where(keep,a,b) dtype=(bool,f32,f32) cache=stream", "op=keep ? a : b elems=1":
+            with self.subTest(spec=spec):
+                self.kiln("run", spec, *inputs, "--out", out)
+                self.assert_same(np.load(out), np.where(mask, x, y), "f32")
+
+    def test_bf16_needs_the_spec(self):
+        x, y = np.arange(100, dtype=np.uint16), np.ones(100, np.float32)
+        paths = self.save("x.npy", x), self.save("y.npy", y)
+        out = self.path("out.npy")
+        self.kiln("run", "op=add dtype=(bf16,f32)", "--in", paths[0], "--in", paths[1], "--out", out)
+        self.assert_same(np.load(out), (x.astype(np.uint32) << 16).view(np.float32) + y, "f32")
+
+    def test_results_and_steps_have_the_common_type(self):
+        x, y = np.arange(-50, 50, dtype=np.int64), np.full(100, 0.5, np.float16)
+        paths = self.save("x.npy", x), self.save("y.npy", y)
+        out = self.path("out.npy")
+        self.kiln("run", "op=(x > y) + x * 2", "--in", paths[0], "--in", paths[1], "--out", out)
+        np.testing.assert_array_equal(np.load(out), ((x > y) + x * 2).astype(np.float16))
+        self.kiln("run", "op=x > y", "--in", paths[0], "--in", paths[1], "--out", out)
+        np.testing.assert_array_equal(np.load(out), x > y)
+
+
 class Shapes(KilnTest):
     def run_on(self, array):
         path, out = self.save("x.npy", array), self.path("y.npy")

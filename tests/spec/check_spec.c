@@ -3,6 +3,8 @@
 #include "support/fields.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +116,11 @@ static const struct {
     { "target=sm_120f", "target=sm_120f" },
     { "target=cpu", "target=cpu" },
     { "op=hardsigmoid_linear(beta=0.25)", "op=hardsigmoid_linear(0.2,0.25)" },
+    { "op=where dtype=(bool,f32,f32)", "op=where(x,y,z) dtype=(bool,f32,f32)" },
+    { "dtype=( f16 , f32 ) op=add", "op=add(x,y) dtype=(f16,f32)" },
+    { "dtype=(f16,f16) op=add", "op=add(x,y) dtype=f16" },
+    { "dtype=(f16,f16)", "dtype=(f16,f16)" },
+    { "dtype=(i64) op=relu6", "op=relu6 dtype=i64" },
     { "math=portable op=relu6 dtype=f16", "op=relu6 dtype=f16 math=portable" },
     { "op=relu6 math=torch", "op=relu6" },
     { "math=fast op=relu6", "op=relu6 math=fast" },
@@ -135,6 +142,16 @@ static const struct {
     kiln_status status;
     const char *problem;
 } bad[] = {
+    { "op=add dtype=(f32)", KILN_ESPEC, "dtype has 1 type, and the op takes 2 arrays: write one for each" },
+    { "dtype=(f32,f16) op=relu6", KILN_ESPEC, "dtype has 2 types, and the op takes 1 array: write one for each" },
+    { "op=add dtype=(f32,)", KILN_ESPEC, "dtype: a type is missing: write dtype=(f16,f32), one for each input" },
+    { "op=add dtype=()", KILN_ESPEC, "dtype: a type is missing: write dtype=(f16,f32), one for each input" },
+    { "op=add dtype=(f32,half)", KILN_ESPEC, "unknown dtype 'half': did you mean f16?" },
+    { "op=add dtype=f32,f16", KILN_ESPEC,
+      "unknown dtype 'f32,f16': f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8 or bool" },
+    { "dtype=(f32,f32,f32,f32,f32,f32,f32,f32,f32)", KILN_ESPEC, "dtype has more than 8 types" },
+    { "op=add template=rowsum dtype=(f32,f16)", KILN_ESPEC, "template rowsum takes one dtype for all its arrays" },
+    { "dtype=(f32,f16) template=rowsum", KILN_ESPEC, "template rowsum takes one dtype for all its arrays" },
     { "op=hardsigmod", KILN_EOP, "unknown op 'hardsigmod': did you mean hardsigmoid?" },
     { "op=add(x)", KILN_EOP, "add takes 2 arguments, got 1" },
     { "op=hardtanh(1,2,3)", KILN_EOP, "hardtanh takes at most 2 parameters (lo, hi), got 3" },
@@ -225,6 +242,51 @@ START_TEST(test_spec__failure_names_the_culprit_and_the_nearest_choice)
                   "%s", report.message);
     ck_assert_int_eq(report.status, bad[_i].status);
     ck_assert_str_eq(report.stage, "spec");
+}
+END_TEST
+
+/* By torch.promote_types, which has no answer in the last row. */
+static const struct {
+    const char *types, *dtype;
+} promoted[] = {
+    { "bool u8", "u8" },     { "bool i8", "i8" },     { "bool i64", "i64" },  { "bool f16", "f16" },
+    { "u8 i8", "i16" },      { "u8 i16", "i16" },     { "u8 i64", "i64" },    { "i8 i16", "i16" },
+    { "i16 i32", "i32" },    { "i32 i64", "i64" },    { "u8 bf16", "bf16" },  { "i64 f16", "f16" },
+    { "i64 bf16", "bf16" },  { "i64 f32", "f32" },    { "i32 f64", "f64" },   { "f16 bf16", "f32" },
+    { "f16 f32", "f32" },    { "bf16 f64", "f64" },   { "f32 f64", "f64" },   { "f16 f16", "f16" },
+    { "f8e4m3 f16", "f16" }, { "f8e5m2 f64", "f64" }, { "f8e4m3 u8", "f32" }, { "f8e4m3 f8e5m2", "f32" },
+};
+
+START_TEST(test_spec__types_of_inputs_are_promoted)
+{
+    kiln__word rest = kiln__word_of(promoted[_i].types), first = kiln__word_next(&rest);
+    kiln__dtype a = kiln__dtype_parse(first.text, first.length), b = kiln__dtype_parse(rest.text, rest.length);
+    ck_assert_str_eq(kiln__dtype_name(kiln__dtype_promote(a, b)), promoted[_i].dtype);
+    ck_assert_str_eq(kiln__dtype_name(kiln__dtype_promote(b, a)), promoted[_i].dtype);
+}
+END_TEST
+
+/* A whole number that the dtype does not hold is rounded as PyTorch rounds it, by way of float. */
+START_TEST(test_spec__whole_inputs_are_rounded_to_the_dtype)
+{
+    const int64_t whole[] = { 2049, 65519, 65520, -65520, 16777217, INT64_MAX };
+    static const struct {
+        const char *dtype;
+        double values[6];
+    } rows[] = {
+        { "f16", { 2048, 65504, INFINITY, -INFINITY, INFINITY, INFINITY } },
+        { "bf16", { 2048, 65536, 65536, -65536, 16777216, 0x1p+63 } },
+        { "f32", { 2049, 65519, 65520, -65520, 16777216, 0x1p+63 } },
+        { "f64", { 2049, 65519, 65520, -65520, 16777217, 0x1p+63 } },
+    };
+    for (int row_index = 0; row_index < COUNT(rows); row_index++)
+        for (int i = 0; i < COUNT(whole); i++) {
+            kiln__fields spec;
+            char text[64];
+            snprintf(text, sizeof(text), "op=add dtype=(i64,%s)", rows[row_index].dtype);
+            parse(&spec, text);
+            ck_assert_double_eq(kiln__spec_input_value(&spec, 0, whole, (uint64_t)i), rows[row_index].values[i]);
+        }
 }
 END_TEST
 
@@ -609,6 +671,8 @@ Suite *kiln_test_spec_spec_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_spec__equal_specs_have_equal_text, 0, COUNT(good));
     tcase_add_loop_test(tcase, test_spec__failure_names_the_culprit_and_the_nearest_choice, 0, COUNT(bad));
+    tcase_add_loop_test(tcase, test_spec__types_of_inputs_are_promoted, 0, COUNT(promoted));
+    tcase_add_test(tcase, test_spec__whole_inputs_are_rounded_to_the_dtype);
     tcase_add_test(tcase, test_spec__parse_leaves_constraints_of_open_fields_alone);
     tcase_add_test(tcase, test_spec__fields_are_set_read_and_unset);
     tcase_add_test(tcase, test_spec__unknown_field_has_no_value);

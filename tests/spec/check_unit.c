@@ -211,6 +211,21 @@ START_TEST(test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable
 }
 END_TEST
 
+START_TEST(test_unit__inputs_of_several_types_have_their_own)
+{
+    kiln__unit *mixed = make("op=x*y+z dtype=(i32,u8,f16)"), *plain = make("op=add dtype=f16");
+    ck_assert_ptr_nonnull(strstr(mixed->source, "#define KILN_DTYPE_F16 1\n"));
+    ck_assert_ptr_nonnull(strstr(mixed->source, "#define KILN_TYPED 1\n#define KILN_TYPE0 kiln_i32\n"));
+    ck_assert_ptr_nonnull(
+        strstr(mixed->source, "#define KILN_VALUE0(e) kiln_load(kiln_store((kiln_real)kiln_load_i32(e)))\n"));
+    ck_assert_ptr_nonnull(strstr(mixed->source, "#define KILN_VALUE1(e) (kiln_real)kiln_load_u8(e)\n"));
+    ck_assert(mixed->plan->args[1].bytes == 4 && mixed->plan->args[2].bytes == 1 && mixed->plan->args[3].bytes == 2);
+    ck_assert_ptr_null(strstr(plain->source, "#define KILN_TYPED"));
+    kiln__unit_free(mixed);
+    kiln__unit_free(plain);
+}
+END_TEST
+
 START_TEST(test_unit__rule_says_how_to_launch)
 {
     kiln__unit *unit = make("op=add dtype=f16 block=96 elems=24 vector=8 target=sm_90");
@@ -227,7 +242,7 @@ START_TEST(test_unit__rule_says_how_to_launch)
     ck_assert_str_eq(rule->entries[0].name, "kiln_vector");
     ck_assert_uint_eq(rule->entries[0].align, 16);
     ck_assert_str_eq(rule->entries[1].name, "kiln_scalar");
-    ck_assert_uint_eq(rule->entries[1].align, 2);
+    ck_assert_uint_eq(rule->entries[1].align, 1);
     kiln__unit_free(unit);
 }
 END_TEST
@@ -405,6 +420,7 @@ Suite *kiln_test_spec_unit_suite(void)
     tcase_add_test(tcase, test_unit__differently_written_equal_specs_give_equal_units);
     tcase_add_test(tcase, test_unit__different_specs_give_different_source);
     tcase_add_test(tcase, test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable);
+    tcase_add_test(tcase, test_unit__inputs_of_several_types_have_their_own);
     tcase_add_test(tcase, test_unit__rule_says_how_to_launch);
     tcase_add_loop_test(tcase, test_unit__what_a_template_cannot_do_is_said, 0, COUNT(impossible));
     tcase_add_test(tcase, test_unit__enumerations_are_numbered);

@@ -46,7 +46,8 @@ typedef struct bench_case {
     kiln_kernel *kernel;
     kiln_kernel_info info;
     kiln_device_info device_info;
-    const dtype *type;
+    const dtype *type; /* of the arrays of a plain one */
+    const char *types; /* the spec's dtype */
     uint32_t inputs;
     bool plain;         /* reads one to three arrays of n elements of the spec's dtype and writes another */
     bool flat;          /* takes a number of elements */
@@ -179,14 +180,14 @@ static int read_values(bench_case *one, const bench_set *set, const kiln_spec *s
 
 static int settle_arrays(bench_case *one)
 {
-    const char *name = spectext_field(one->info.spec, "dtype");
     kernel_takes takes = signature_takes(one->info.signature);
-    one->type = name ? dtype_named(name) : NULL;
+    one->types = spectext_field(one->info.spec, "dtype");
     one->inputs = takes.in;
-    if (!one->type)
-        return fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
-    one->plain = takes.flat && takes.one_type && strcmp(takes.type, name) == 0 && takes.out == 1 && takes.inout == 0 &&
-                 takes.in > 0 && takes.in <= MOST_INPUTS;
+    if (!one->types)
+        return fail(STATUS_FAILED, "no dtype in '%s'", one->info.spec);
+    one->plain = takes.flat && takes.one_type && strcmp(takes.type, one->types) == 0 && takes.out == 1 &&
+                 takes.inout == 0 && takes.in > 0 && takes.in <= MOST_INPUTS;
+    one->type = one->plain ? dtype_named(one->types) : NULL;
     return STATUS_DONE;
 }
 
@@ -225,7 +226,7 @@ static void spread_sizes(bench_set *set)
         all[i] = set->cases[i % kernels];
         uint64_t named = all[i].flat ? all[i].values->sizes[0] : 0;
         all[i].elements = set->size_count ? set->sizes[i / kernels] : named ? named : usual_elements(&all[i]);
-        all[i].bytes = all[i].elements * all[i].type->size * (all[i].inputs + 1);
+        all[i].bytes = all[i].plain ? all[i].elements * all[i].type->size * (all[i].inputs + 1) : 0;
         if (i >= kernels)
             kiln_kernel_retain(all[i].kernel);
     }
@@ -235,7 +236,7 @@ static void spread_sizes(bench_set *set)
 /* Whether two cases can share their arrays. */
 static bool is_like(const bench_case *one, const bench_case *other)
 {
-    if (other->device != one->device || other->type != one->type || other->elements != one->elements ||
+    if (other->device != one->device || strcmp(other->types, one->types) != 0 || other->elements != one->elements ||
         other->plain != one->plain || other->flat != one->flat)
         return false;
     return one->plain
@@ -638,7 +639,7 @@ static void print_group(const bench_set *set, size_t group)
         const bench_case *one = &set->cases[i];
         if (one->group == group)
             table_row(table, (const char *const[]){
-                                 spectext_op(one->info.spec), one->type->name, spectext_geometry(one->info.spec),
+                                 spectext_op(one->info.spec), one->types, spectext_geometry(one->info.spec),
                                  format_ms_plain(one->timing.median_ms), format_ms_plain(one->timing.min_ms),
                                  format_ms_plain(one->timing.max_ms), rate_text(&one->timing, one->bytes),
                                  need_format("%.4f", one->ratio), verified_text(one), one->info.origin_name,
@@ -667,15 +668,14 @@ static void print_sizes(const bench_set *set)
         for (size_t i = 0; i < set->count; i++) {
             const bench_case *one = &set->cases[i];
             if (one->group == group)
-                table_row(table, (const char *const[]){ size, spectext_op(one->info.spec), one->type->name,
-                                                        spectext_geometry(one->info.spec),
-                                                        format_ms_plain(one->timing.median_ms),
-                                                        rate_text(&one->timing, one->bytes),
-                                                        need_format("%.4f", one->ratio), verified_text(one) });
+                table_row(table, (const char *const[]){
+                                     size, spectext_op(one->info.spec), one->types, spectext_geometry(one->info.spec),
+                                     format_ms_plain(one->timing.median_ms), rate_text(&one->timing, one->bytes),
+                                     need_format("%.4f", one->ratio), verified_text(one) });
         }
-        table_row(table, (const char *const[]){ size, need_format("(%s)", copy_names[ceiling->best]),
-                                                example->type->name, "", format_ms_plain(best->median_ms),
-                                                rate_text(best, example->bytes), "1.0000", "" });
+        table_row(table, (const char *const[]){ size, need_format("(%s)", copy_names[ceiling->best]), example->types,
+                                                "", format_ms_plain(best->median_ms), rate_text(best, example->bytes),
+                                                "1.0000", "" });
     }
     table_print(table, stdout);
 }
@@ -698,7 +698,7 @@ static void write_csv(FILE *stream, const void *data)
         csv_text(&csv, one->device_info.model);
         csv_text(&csv, spectext_field(one->info.spec, "target"));
         csv_text(&csv, spectext_op(one->info.spec));
-        csv_text(&csv, one->type->name);
+        csv_text(&csv, one->types);
         csv_count(&csv, one->elements);
         csv_count(&csv, one->bytes);
         for (size_t k = 0; k < COUNT_OF(fields); k++)

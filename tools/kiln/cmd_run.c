@@ -154,18 +154,41 @@ static int find_arrays(run_job *job)
     return STATUS_DONE;
 }
 
-/* An open dtype is that of the first input whose type is the spec's. An input of another type does not tell it. */
+/* Whether the spec gives the type of an argument that is read. */
+static bool follows_spec(const run_array *array)
+{
+    return is_read(array) && (array->param->follows_dtype == 1 || array->param->follows_dtype == 3);
+}
+
+/* The dtype that the files have, "f32" or "(bool,f32,f32)"; "" where one of them has none. Inputs that may differ name
+ * a type each, of others the first. */
+static const char *natural_dtype(const run_job *job)
+{
+    const char *list = "", *first = "";
+    bool equal = true;
+    for (size_t i = 0; i < job->count; i++) {
+        const dtype *natural = follows_spec(&job->arrays[i]) ? dtype_of_descr(job->arrays[i].npy.descr) : NULL;
+        if (!follows_spec(&job->arrays[i]))
+            continue;
+        if (!natural || !natural->of_specs)
+            return "";
+        if (*first && job->arrays[i].param->follows_dtype == 1)
+            break;
+        equal = equal && (!*first || strcmp(first, natural->name) == 0);
+        first = *first ? first : natural->name;
+        list = need_format("%s%s%s", list, *list ? "," : "", natural->name);
+    }
+    return equal ? first : need_format("(%s)", list);
+}
+
+/* An open dtype is that of the inputs whose types are the spec's. */
 static int settle_dtype(run_job *job)
 {
-    const dtype *natural = NULL;
     kiln_spec *changed = NULL;
-    for (size_t i = 0; i < job->count && !natural; i++)
-        if (is_read(&job->arrays[i]) && job->arrays[i].param->follows_dtype == 1)
-            natural = dtype_of_descr(job->arrays[i].npy.descr);
-    if (*kiln_spec_field(job->spec, "dtype") || !natural || !natural->of_specs)
+    const char *natural = *kiln_spec_field(job->spec, "dtype") ? "" : natural_dtype(job);
+    if (!*natural)
         return STATUS_DONE;
-    const char *field = need_format("dtype=%s", natural->name);
-    kiln_status status = kiln_spec_with(&changed, job->spec, field, &job->session->report);
+    kiln_status status = kiln_spec_with(&changed, job->spec, need_format("dtype=%s", natural), &job->session->report);
     if (status)
         return refuse(job, status);
     kiln_spec_free(job->spec);
@@ -179,12 +202,12 @@ static int settle_dtype(run_job *job)
 /* The change of the spec with which a file fits an argument; "" where there is none. */
 static const char *hint_of(const run_job *job, const run_array *array)
 {
-    const dtype *natural = dtype_of_descr(array->npy.descr);
-    if (array->param->follows_dtype != 1 || job->settled)
+    const char *natural = natural_dtype(job);
+    if (!follows_spec(array) || job->settled)
         return "";
     if (strcmp(array->npy.descr, "<u2") == 0)
         return "; name dtype=bf16 in the spec if it holds the bits of bf16 values";
-    return natural->of_specs ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name) : "";
+    return *natural ? need_format("; leave dtype out of the spec or name dtype=%s", natural) : "";
 }
 
 /* A file has the type of its argument, and is never converted. "<u2" is that of u16 and of bf16, "|u1" that of u8 and

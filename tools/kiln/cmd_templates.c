@@ -79,7 +79,8 @@ static const char *role_word(const kiln_param *param)
 
 static const char *type_word(const kiln_param *param)
 {
-    return param->follows_dtype == 1 ? "dtype" : param->follows_dtype == 2 ? "otype" : param->type;
+    static const char *const names[] = { NULL, "dtype", "otype", "itype" };
+    return names[param->follows_dtype] ? names[param->follows_dtype] : param->type;
 }
 
 /* "X, Y": without the directions at the end that have 1. */
