@@ -6,6 +6,7 @@
 #define KILN_INPUTS    1
 #define KILN_TILE      65536
 #include "real.h"
+#define kiln_value0 kiln_value
 
 KILN_FN kiln_real kiln_value(kiln_real x)
 {
@@ -21,29 +22,36 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 #define KILN_LANE(k)    v##k[j]
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[i])
 
-/* Computes blocks begin to end - 1 of the grid. args[i] points to parameter i: out, the inputs, n. `out` may be
- * one of the inputs. */
+/* Of output k: element i, which is calculated before any is stored. */
+#define KILN_OUT_ELEMENT(k) \
+    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_PUT_ELEMENT(k)     out##k[i] = e##k;
+#define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 1 + k];
+
+/* Computes blocks begin to end - 1 of the grid. args[i] points to parameter i: the outputs, the inputs, n, the scalars.
+ * An output may be one of the inputs. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
                                                      void *const *args);
 
 void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
 {
-    const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
-    kiln_out_t *result = *(kiln_out_t *const *)args[0];
+    const unsigned long long n = *(const unsigned long long *)args[KILN_OUTPUTS + KILN_INPUTS];
+    KILN_ALL_OUT(KILN_OUT_ARGUMENT)
     KILN_ALL(KILN_ARGUMENT)
+    KILN_ALL_SCALARS(KILN_SCALAR_ARGUMENT)
     unsigned long long i = begin * KILN_TILE;
 
     end = end * KILN_TILE < n ? end * KILN_TILE : n;
 
-#if defined(KILN_LOAD8) && !defined(KILN_TYPED) /* all are f16 */
+#if defined(KILN_LOAD8) && !defined(KILN_TYPED) && KILN_OUTPUTS == 1 /* all are f16 */
     for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {
         kiln_real KILN_EACH(KILN_VALUES), value[KILN_CHUNK];
         for (int j = 0; j < KILN_CHUNK; j += 8)
             KILN_EACH(KILN_LOAD);
         for (int j = 0; j < KILN_CHUNK; j++)
-            value[j] = kiln_value(KILN_EACH(KILN_LANE));
+            value[j] = kiln_value(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR));
         for (int j = 0; j < KILN_CHUNK; j += 8)
-            kiln_store8(result + i + j, value + j);
+            kiln_store8(out0 + i + j, value + j);
     }
 #endif
 
@@ -53,6 +61,8 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 #elif defined(__GNUC__)
 #pragma GCC ivdep
 #endif
-    for (; i < end; i++)
-        result[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
+    for (; i < end; i++) {
+        KILN_ALL_OUT(KILN_OUT_ELEMENT)
+        KILN_ALL_OUT(KILN_PUT_ELEMENT)
+    }
 }

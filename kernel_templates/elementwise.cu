@@ -1,11 +1,12 @@
 //! template elementwise
-//! about    out[i] = op(x[i], y[i], ...) for contiguous arrays of one dtype or of several, and a result of the type of the op or of out=
+//! about    out[i], ... = op(x[i], y[i], ...) for contiguous arrays of one dtype or of several, and results of the types of the op or of out=
 //! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
 //! inputs   1..8
 //! size     n
-//! arg      out  out otype[n] inplace
+//! arg      out... out otype[n] inplace
 //! arg      x... in itype[n]
 //! arg      n    uint64 = n
+//! arg      s... f64
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
 //! param    elems  1..64 = sm == 0 ? 64 : max(min(((operations > 15 && bytes > 1 || inputs == 1 && n_hint * bytes <= 16777216) && n_hint * bytes > 4194304 ? 32 : 16) / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / max(bytes, out_bytes)) -- elements per memory access
@@ -40,6 +41,7 @@
 #define KILN_CACHE_STREAM 1
 #define KILN_CACHE        KILN_CACHE_PLAIN
 #include "real.h"
+#define kiln_value0 kiln_value
 
 KILN_FN kiln_real kiln_value(kiln_real x)
 {
@@ -68,17 +70,26 @@ template <typename T> union kiln_lanes {
     T lane[KILN_VECTOR];
 };
 
-typedef kiln_lanes<kiln_out_t> kiln_out_lanes;
-
 /* Of input k: the words that a thread holds, how it gets them, element j of word m, and element i of the array. */
-#define KILN_ADVANCE(k) x##k += start
+#define KILN_ADVANCE(k) x##k += start;
 #define KILN_WORDS(k)   kiln_lanes<KILN_TYPE(k)> w##k[KILN_ACCESSES];
 #define KILN_FETCH(k)   w##k[m].word = kiln_fetch(x##k, i)
 #define KILN_LANE(k)    KILN_VALUE(k, w##k[m].lane[j])
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[i])
 
-/* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
-#define KILN_PARAMETERS kiln_out_t *out, KILN_EACH(KILN_PARAMETER), unsigned long long n
+/* Of output k, likewise: a word, its element j, and element i of the array, which is calculated before any is stored. */
+#define KILN_ADVANCE_OUT(k) out##k += start;
+#define KILN_OUT_WORD(k)    kiln_lanes<KILN_RESULT(k)> r##k;
+#define KILN_OUT_LANE(k)    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_PUT(k)         kiln_put(out##k, i, r##k.word);
+#define KILN_OUT_ELEMENT(k) \
+    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_PUT_ELEMENT(k) out##k[i] = e##k;
+
+/* The parameters of both entries. No pointer is restrict: an output may be one of the inputs. */
+#define KILN_PARAMETERS                                                       \
+    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long n \
+        KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {
@@ -113,9 +124,9 @@ template <typename T> KILN_FN typename kiln_lanes<T>::word_t kiln_fetch(const T 
     return KILN_CACHE == KILN_CACHE_PLAIN ? *from : kiln_fetch_stream(from);
 }
 
-KILN_FN void kiln_put(kiln_out_t *array, unsigned index, kiln_out_lanes::word_t w)
+template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename kiln_lanes<T>::word_t w)
 {
-    kiln_out_lanes::word_t *to = (kiln_out_lanes::word_t *)array + index;
+    typename kiln_lanes<T>::word_t *to = (typename kiln_lanes<T>::word_t *)array + index;
     if (KILN_CACHE == KILN_CACHE_PLAIN)
         *to = w;
     else
@@ -132,8 +143,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const unsigned words = count / KILN_VECTOR;
     KILN_ALL(KILN_WORDS)
 
-    out += start;
-    KILN_EACH(KILN_ADVANCE);
+    KILN_ALL_OUT(KILN_ADVANCE_OUT)
+    KILN_ALL(KILN_ADVANCE)
 #pragma unroll
     for (unsigned m = 0; m < KILN_ACCESSES; m++) {
         const unsigned i = m * KILN_BLOCK + threadIdx.x;
@@ -144,16 +155,19 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     for (unsigned m = 0; m < KILN_ACCESSES; m++) {
         const unsigned i = m * KILN_BLOCK + threadIdx.x;
         if (i < words) {
-            kiln_out_lanes result;
+            KILN_ALL_OUT(KILN_OUT_WORD)
 #pragma unroll
-            for (unsigned j = 0; j < KILN_VECTOR; j++)
-                result.lane[j] = kiln_store_out(kiln_value(KILN_EACH(KILN_LANE)));
-            kiln_put(out, i, result.word);
+            for (unsigned j = 0; j < KILN_VECTOR; j++) {
+                KILN_ALL_OUT(KILN_OUT_LANE)
+            }
+            KILN_ALL_OUT(KILN_PUT)
         }
     }
     const unsigned i = words * KILN_VECTOR + threadIdx.x;
-    if (KILN_VECTOR > 1 && i < count)
-        out[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
+    if (KILN_VECTOR > 1 && i < count) {
+        KILN_ALL_OUT(KILN_OUT_ELEMENT)
+        KILN_ALL_OUT(KILN_PUT_ELEMENT)
+    }
 }
 
 /* The same tile one element at a time, for arrays that are not aligned to words. */
@@ -162,9 +176,11 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
     const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
 
-    out += start;
-    KILN_EACH(KILN_ADVANCE);
+    KILN_ALL_OUT(KILN_ADVANCE_OUT)
+    KILN_ALL(KILN_ADVANCE)
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < count; i += KILN_BLOCK)
-        out[i] = kiln_store_out(kiln_value(KILN_EACH(KILN_ELEMENT)));
+    for (unsigned i = threadIdx.x; i < count; i += KILN_BLOCK) {
+        KILN_ALL_OUT(KILN_OUT_ELEMENT)
+        KILN_ALL_OUT(KILN_PUT_ELEMENT)
+    }
 }

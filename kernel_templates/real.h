@@ -51,28 +51,18 @@
 #define KILN_QUIET(x) ((x) == (x) ? (x) : (kiln_real)__builtin_nan(""))
 #endif
 
-/* One thing for each input: KILN_ALL(M) is M(0) M(1) ..., KILN_EACH(M) has commas between. */
-#if KILN_INPUTS == 1
-#define KILN_LIST(M, AND) M(0)
-#elif KILN_INPUTS == 2
-#define KILN_LIST(M, AND) M(0) AND() M(1)
-#elif KILN_INPUTS == 3
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2)
-#elif KILN_INPUTS == 4
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3)
-#elif KILN_INPUTS == 5
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4)
-#elif KILN_INPUTS == 6
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5)
-#elif KILN_INPUTS == 7
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5) AND() M(6)
-#else
-#define KILN_LIST(M, AND) M(0) AND() M(1) AND() M(2) AND() M(3) AND() M(4) AND() M(5) AND() M(6) AND() M(7)
+/* One thing for each input: KILN_ALL(M) is M(0) M(1) ..., KILN_EACH(M) has commas between. A template with out... and
+ * s... has KILN_ALL_OUT, KILN_EACH_OUT and KILN_ALL_SCALARS likewise. A unit brings its own. */
+#if !defined(KILN_UNIT)
+#define KILN_ALL(M)      M(0)
+#define KILN_EACH(M)     M(0)
+#define KILN_OUTPUTS     1
+#define KILN_ALL_OUT(M)  M(0)
+#define KILN_EACH_OUT(M) M(0)
+#define KILN_ALL_SCALARS(M)
+#elif !defined(KILN_OUTPUTS)
+#define KILN_OUTPUTS 1
 #endif
-#define KILN_NOTHING()
-#define KILN_COMMA() ,
-#define KILN_ALL(M)  KILN_LIST(M, KILN_NOTHING)
-#define KILN_EACH(M) KILN_LIST(M, KILN_COMMA)
 
 /* Of input k: the type of its elements, one of them as a value, and the parameter of a function. Where inputs differ, a
  * unit sets KILN_TYPED, KILN_TYPE0, ... and KILN_VALUE0, ... */
@@ -85,8 +75,24 @@
 #endif
 #define KILN_PARAMETER(k) const KILN_TYPE(k) * x##k
 
-/* In a cpu twin, whose parameters are the result and the inputs: the array of input k. */
-#define KILN_ARGUMENT(k) const KILN_TYPE(k) *const x##k = *(const KILN_TYPE(k) *const *)args[1 + k];
+/* Of output k: the type of its elements, a value as one of them, and the parameter of a function. For more than one a
+ * unit sets KILN_RESULT0, ... and KILN_STORE0, ... */
+#if KILN_OUTPUTS > 1
+#define KILN_RESULT(k)       KILN_RESULT##k
+#define KILN_STORE(k, value) KILN_STORE##k(value)
+#else
+#define KILN_RESULT(k)       kiln_out_t
+#define KILN_STORE(k, value) kiln_store_out(value)
+#endif
+#define KILN_OUTPUT(k) KILN_RESULT(k) * out##k
+
+/* Behind other parameters and arguments: those of scalar k. */
+#define KILN_SCALAR_PARAMETER(k) , double s##k
+#define KILN_SCALAR(k)           , (kiln_real)s##k
+
+/* In a cpu twin, whose parameters are the outputs and the inputs first: the arrays of input and of output k. */
+#define KILN_ARGUMENT(k)     const KILN_TYPE(k) *const x##k = *(const KILN_TYPE(k) *const *)args[KILN_OUTPUTS + k];
+#define KILN_OUT_ARGUMENT(k) KILN_RESULT(k) *const out##k = *(KILN_RESULT(k) *const *)args[k];
 
 /* ---- Types ----------------------------------------------------------------------------------------------------- */
 

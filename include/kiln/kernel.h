@@ -411,8 +411,8 @@ typedef struct kiln_op_info {
                                    the true value, of exp_add that of its exp; "": none */
     int portable;               /* 1: math=portable can build it */
     int whole_only;             /* 1: it takes whole numbers alone */
-    int truth;                  /* 1: it is a comparison, so that its result is bool */
-    uint32_t inputs, params;
+    int truth;                  /* 1: it is a comparison, so that its first output is bool */
+    uint32_t inputs, params, outputs;
     const char *origin; /* "": Kiln's; "defined": user-defined */
 } kiln_op_info;
 typedef int (*kiln_op_fn)(void *data, const kiln_op_info *op);

@@ -341,7 +341,8 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
                               .fast_functions = op->fast_functions,
                               .portable = kiln__op_is_portable(op),
                               .whole_only = op->real->integral,
-                              .truth = op->real->truth,
+                              .truth = kiln__real_root(op->real, 0)->truth,
+                              .outputs = op->outputs,
                               .inputs = op->inputs,
                               .params = op->params,
                               .origin = i >= table->row_count ? "defined" : "" };
@@ -388,8 +389,8 @@ static bool describe_template(description *out, const kiln__template *template)
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
     write_dtypes(&out->dtypes, template);
-    const kiln__types types = kiln__types_equal(kiln__template_dtype(template), template->max_inputs);
-    out->signature = kiln__signature_declared(&template->arguments, &types);
+    const kiln__operands operands = kiln__operands_plain(kiln__template_dtype(template), template->max_inputs);
+    out->signature = kiln__signature_declared(&template->arguments, &operands);
     bool failed = out->requirements.failed || out->bounds.failed || out->dtypes.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__declared_param *param = &template->params[i];

@@ -53,6 +53,8 @@ bool kiln__real_is_reserved(kiln__word name, bool functions)
 
 static uint32_t cost_of(const binder *b, const kiln__real_node *node)
 {
+    if (node->output > 0) /* counted with the first */
+        return 0;
     switch ((kiln__real_kind)node->kind) {
     case KILN__REAL_BINARY:
         return node->index == KILN__OPERATOR_DIV ? KILN__COST_DIV : 1;
@@ -73,7 +75,7 @@ static uint32_t cost_of(const binder *b, const kiln__real_node *node)
 static uint32_t depth_of(const binder *b, const kiln__real_node *node)
 {
     const kiln__real *inside = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index)->real : NULL;
-    return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
+    return inside != NULL ? kiln__real_root(inside, node->output)->depth + 1u : 1;
 }
 
 static bool is_portable(const binder *b, const kiln__real_node *node)
@@ -105,6 +107,8 @@ static bool is_whole(const binder *b, const kiln__real_node *node)
         return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->whole;
     case KILN__REAL_NUMBER:
         return !node->pointed && kiln__number_is_whole(node->value);
+    case KILN__REAL_SCALAR:
+        return false;
     default:
         return true;
     }
@@ -136,7 +140,7 @@ static bool is_exact(const binder *b, const kiln__real_node *node)
 static bool is_truth(const binder *b, const kiln__real_node *node)
 {
     if (node->kind == KILN__REAL_OP)
-        return kiln__op_at(b->scope->ops, node->index)->real->truth;
+        return kiln__real_root(kiln__op_at(b->scope->ops, node->index)->real, node->output)->truth;
     if (node->kind == KILN__REAL_CHOICE)
         return b->out->nodes[node->args[1]].truth && b->out->nodes[node->args[2]].truth;
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
@@ -259,19 +263,38 @@ static void refuse_bare(binder *b, kiln__word name)
          kiln__word_quote(name).text);
 }
 
+static int find_name(char (*names)[KILN__OP_NAME_SIZE], uint32_t count, kiln__word name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (kiln__word_is(name, names[i]))
+            return (int)i;
+    return -1;
+}
+
 /* A node of an input that the expression names itself, the first time it does or again. */
 static uint16_t bind_free_input(binder *b, kiln__word name)
 {
     kiln__real *out = b->out;
-    uint32_t i = 0;
-    while (i < out->inputs && !kiln__word_is(name, out->input_names[i]))
-        i++;
-    if (i == KILN__INPUTS_MAX)
+    int known = find_name(out->input_names, out->inputs, name);
+    if (known < 0 && out->inputs == KILN__INPUTS_MAX)
         FAIL(b, name.text, "'%s' is one array too many: an expression takes at most %d", kiln__word_quote(name).text,
              KILN__INPUTS_MAX);
-    if (b->status == KILN_OK && i == out->inputs)
+    if (find_name(out->scalar_names, out->scalars, name) >= 0)
+        FAIL(b, name.text, "'%s' is an array here, and a scalar before", kiln__word_quote(name).text);
+    uint16_t i = (uint16_t)(known >= 0 ? (uint32_t)known : out->inputs);
+    if (b->status == KILN_OK && known < 0)
         memcpy(out->input_names[out->inputs++], name.text, name.length); /* all zero before */
-    return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INPUT, .index = (uint16_t)i });
+    return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INPUT, .index = i });
+}
+
+/* A name that an expression gives to an array or a scalar. */
+static void check_name(binder *b, kiln__word name, const char *what)
+{
+    bool letter = kiln__op_is_letter(name);
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE ||
+        (kiln__real_is_reserved(name, true) && !letter))
+        FAIL(b, name.text, "'%s' cannot name %s: take lower-case letters, digits and '_'", kiln__word_quote(name).text,
+             what);
 }
 
 static void check_free_input(binder *b, kiln__word name)
@@ -280,9 +303,30 @@ static void check_free_input(binder *b, kiln__word name)
         return;
     if (find_op(b, name) >= 0 || kiln__primitive_find(name) >= 0)
         refuse_bare(b, name);
-    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true))
-        FAIL(b, name.text, "'%s' cannot name an array: take lower-case letters, digits and '_'",
-             kiln__word_quote(name).text);
+    check_name(b, name, "an array");
+}
+
+/* "?name" is one scalar wherever it stands, and each "?" another. These get names last. */
+static uint16_t bind_scalar(binder *b, kiln__word mark)
+{
+    kiln__real *out = b->out;
+    kiln__word name = { mark.text + 1, mark.length - 1 };
+    int known = name.length > 0 ? find_name(out->scalar_names, out->scalars, name) : -1;
+    if (name.length > 0)
+        check_name(b, name, "a scalar");
+    if (name.length > 0 && find_name(out->input_names, out->inputs, name) >= 0)
+        FAIL(b, mark.text, "'%s' is a scalar here, and an array before", kiln__word_quote(name).text);
+    if (known < 0 && out->scalars == KILN__SCALARS_MAX)
+        FAIL(b, mark.text, "one scalar too many: an expression takes at most %d", KILN__SCALARS_MAX);
+    uint16_t i = (uint16_t)(known >= 0 ? (uint32_t)known : out->scalars);
+    if (b->status == KILN_OK && known < 0)
+        memcpy(out->scalar_names[out->scalars++], name.text, name.length); /* all zero before */
+    return add_node(b, mark.text, (kiln__real_node){ .kind = KILN__REAL_SCALAR, .index = i });
+}
+
+static bool is_number(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_NUMBER || node->kind == KILN__REAL_SCALAR;
 }
 
 static uint16_t bind_name(binder *b, kiln__word name)
@@ -409,7 +453,7 @@ static void look_at_arguments(binder *b, op_call *c, bool outermost)
             FAIL(b, nodes[child].text.text, "an argument follows a named parameter of %s: name it too", c->op->name);
         named = named || has_name;
         c->by_place += !has_name;
-        numbers = numbers && (has_name || b->out->nodes[b->bound[child]].kind == KILN__REAL_NUMBER);
+        numbers = numbers && (has_name || is_number(&b->out->nodes[b->bound[child]]));
     }
     c->left_out = outermost && numbers;
 }
@@ -433,6 +477,16 @@ static void check_count(binder *b, const op_call *c)
          names, given);
 }
 
+/* A scalar without a name gets that of the parameter that it is, unless an array or another scalar has it. */
+static void name_scalar(binder *b, kiln__real_node *scalar, const char *name)
+{
+    kiln__real *out = b->out;
+    kiln__word word = kiln__word_of(name);
+    if (out->scalar_names[scalar->index][0] == '\0' && find_name(out->scalar_names, out->scalars, word) < 0 &&
+        find_name(out->input_names, out->inputs, word) < 0)
+        memcpy(out->scalar_names[scalar->index], name, word.length);
+}
+
 /* The value of a parameter counts as a whole number if it is one, however it is written. */
 static void take_param(binder *b, op_call *c, uint32_t param, uint16_t value, const char *at, kiln__real_node *out)
 {
@@ -440,10 +494,13 @@ static void take_param(binder *b, op_call *c, uint32_t param, uint16_t value, co
     kiln__real_node *number = &b->out->nodes[value];
     if (c->given[op->inputs + param])
         FAIL(b, at, "parameter %s of %s is given twice", op->param_names[param], op->name);
-    if (b->scope->free && number->kind != KILN__REAL_NUMBER)
+    if (b->scope->free && !is_number(number))
         FAIL(b, at, "parameter %s of %s is a number", op->param_names[param], op->name);
-    if (b->scope->free)
+    if (b->scope->free && b->status == KILN_OK) {
         number->pointed = false;
+        if (number->kind == KILN__REAL_SCALAR)
+            name_scalar(b, number, op->param_names[param]);
+    }
     c->given[op->inputs + param] = true;
     out->args[op->inputs + param] = value;
 }
@@ -479,6 +536,9 @@ static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *
                              bool outermost)
 {
     op_call c = { .node = call, .op = op };
+    if (op->outputs > 1 && !outermost)
+        FAIL(b, call->text.text, "%s gives %u values: it stands alone in a spec, and not within an expression",
+             op->name, op->outputs);
     look_at_arguments(b, &c, outermost);
     check_count(b, &c);
     take_arguments(b, &c, node);
@@ -564,10 +624,10 @@ static uint16_t bind_node(binder *b, const kiln__node *node, bool outermost)
         return bind_call(b, node, outermost);
     if (node->kind == KILN__NODE_NAMED)
         return bind_named(b, node);
+    if (node->kind == KILN__NODE_OPEN && b->scope->free)
+        return bind_scalar(b, node->text);
     if (node->kind == KILN__NODE_OPEN)
-        FAIL(b, node->text.text,
-             b->scope->free ? "'?' is reserved for scalars given at launch: write a number"
-                            : "expected a value at '?'");
+        FAIL(b, node->text.text, "expected a value at '?'");
     if (b->status != KILN_OK)
         return 0;
     take_children(b, node, &out);
@@ -583,7 +643,7 @@ static uint16_t bind_node(binder *b, const kiln__node *node, bool outermost)
 }
 
 /* The number of the tree's value among the nodes. */
-static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
+static uint16_t bind_tree(binder *b, const kiln__syntax *tree, bool outermost)
 {
     uint16_t root = 0, few[KILN__NODES_FEW];
     b->tree = tree;
@@ -591,12 +651,19 @@ static uint16_t bind_tree(binder *b, const kiln__syntax *tree)
     if (b->bound == NULL && b->status == KILN_OK)
         b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
     for (uint32_t i = 0; i < tree->count && b->status == KILN_OK; i++)
-        root = b->bound[i] = bind_node(b, &tree->nodes[i], b->scope->free && i + 1 == tree->count);
+        root = b->bound[i] = bind_node(b, &tree->nodes[i], outermost && i + 1 == tree->count);
     if (b->bound != few)
         kiln__free(b->bound);
     b->tree = NULL;
     b->bound = NULL;
     return root;
+}
+
+static const char *skip_blanks(const binder *b, const char *at)
+{
+    while (at < b->end && kiln__word_is_blank(*at))
+        at++;
+    return at;
 }
 
 static void read_tree(binder *b, const char **at, kiln__syntax *out)
@@ -635,7 +702,7 @@ static void read_local(binder *b, const char **at)
         return;
     ++*at;
     read_tree(b, at, &tree);
-    uint16_t value = b->status == KILN_OK ? bind_tree(b, &tree) : 0;
+    uint16_t value = b->status == KILN_OK ? bind_tree(b, &tree, false) : 0;
     kiln__syntax_free(&tree);
     if (b->status != KILN_OK)
         return;
@@ -677,45 +744,150 @@ static void order_inputs(kiln__real *out)
             out->nodes[i].index = place[out->nodes[i].index];
 }
 
-static void finish(binder *b, uint16_t root, const char *start)
+/* ---- Outputs */
+
+/* "(p, m, v) =" in front of the expression of a spec. Anything else stays where it is. */
+static void read_output_names(binder *b, const char **at)
+{
+    const char *c = *at;
+    kiln__word names[KILN__OUTPUTS_MAX];
+    uint32_t count = 0;
+    do {
+        kiln__word name = { skip_blanks(b, c + 1), 0 };
+        while (name.text + name.length < b->end && kiln__word_is_name_char(name.text[name.length]))
+            name.length++;
+        c = skip_blanks(b, name.text + name.length);
+        if (name.length == 0 || c == b->end || count == KILN__OUTPUTS_MAX)
+            return;
+        names[count++] = name;
+    } while (*c == ',');
+    const char *sign = *c == ')' ? skip_blanks(b, c + 1) : b->end;
+    if (sign == b->end || *sign != '=' || (sign + 1 < b->end && sign[1] == '='))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        check_name(b, names[i], "an output");
+        if (find_name(b->out->output_names, i, names[i]) >= 0)
+            FAIL(b, names[i].text, "two outputs are named '%s'", kiln__word_quote(names[i]).text);
+        if (b->status == KILN_OK)
+            memcpy(b->out->output_names[i], names[i].text, names[i].length);
+    }
+    *at = skip_blanks(b, sign + 1);
+}
+
+/* Whether "(E1, E2)" stands there: a comma within its first parentheses, which are not those of a call. */
+static bool is_tuple(const binder *b, const char *at)
+{
+    int depth = 0;
+    do {
+        depth += (*at == '(') - (*at == ')');
+        if (depth == 1 && *at == ',')
+            return true;
+    } while (depth > 0 && ++at < b->end);
+    return false;
+}
+
+/* One expression, or several in parentheses. */
+static void read_trees(binder *b, const char **at, kiln__syntax trees[KILN__OUTPUTS_MAX])
+{
+    uint32_t count = 0;
+    bool several = *at < b->end && is_tuple(b, *at);
+    do {
+        *at += several; /* the '(' or ',' before it */
+        if (count == KILN__OUTPUTS_MAX)
+            FAIL(b, *at, "an expression gives at most %d values", KILN__OUTPUTS_MAX);
+        if (b->status == KILN_OK)
+            read_tree(b, at, &trees[count++]);
+    } while (several && b->status == KILN_OK && *at < b->end && **at == ',');
+    b->out->outputs = count;
+    if (several && (*at == b->end || **at != ')'))
+        FAIL(b, *at, "')' is missing behind the last value");
+    *at += several && b->status == KILN_OK;
+    *at = skip_blanks(b, *at);
+}
+
+/* An op that stands alone gives all its values. */
+static void spread_op(binder *b)
 {
     kiln__real *out = b->out;
-    if (root + 1u != out->count)
+    const kiln__real_node call = *kiln__real_root(out, 0);
+    if (b->status != KILN_OK || out->outputs != 1 || call.kind != KILN__REAL_OP)
+        return;
+    uint32_t outputs = kiln__op_at(b->scope->ops, call.index)->outputs;
+    for (; out->outputs < outputs && b->status == KILN_OK; out->outputs++) {
+        kiln__real_node next = call;
+        next.output = (uint8_t)out->outputs;
+        next.depth = 0;
+        out->roots[out->outputs] = add_node(b, b->scope->text, next);
+    }
+}
+
+static void bind_outputs(binder *b, const kiln__syntax *trees, const char *start)
+{
+    kiln__real *out = b->out;
+    bool one = out->outputs == 1;
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < out->outputs && b->status == KILN_OK; i++)
+        out->roots[i] = bind_tree(b, &trees[i], b->scope->free && one);
+    if (one && b->status == KILN_OK && out->roots[0] + 1u != out->count)
         FAIL(b, start, "the expression before 'where' is a name alone: write its value");
+    if (b->scope->free)
+        spread_op(b);
+    while (named < KILN__OUTPUTS_MAX && out->output_names[named][0] != '\0')
+        named++;
+    if (named > 0 && named != out->outputs)
+        FAIL(b, start, "%u name%s for %u value%s", named, named == 1 ? "" : "s", out->outputs,
+             out->outputs == 1 ? "" : "s");
+}
+
+/* Scalars that got no name are s0, s1, ... by their place. */
+static void name_scalars(kiln__real *out)
+{
+    for (uint32_t i = 0; i < out->scalars; i++)
+        if (out->scalar_names[i][0] == '\0')
+            snprintf(out->scalar_names[i], sizeof(out->scalar_names[i]), "s%u", i);
+}
+
+static void finish(binder *b, const char *start)
+{
+    kiln__real *out = b->out;
     if (b->scope->free && out->inputs == 0)
         FAIL(b, start, "the expression takes no array");
     if (b->status != KILN_OK) {
-        out->count = out->inputs = 0;
+        out->count = out->inputs = out->outputs = out->scalars = 0;
         return;
     }
     for (uint32_t i = 0; i < out->count; i++) { /* whose numbers have their signs now */
         out->whole = out->whole && is_whole(b, &out->nodes[i]);
         out->wide = out->wide || is_wide(b, &out->nodes[i]);
     }
-    out->truth = out->nodes[root].truth;
-    if (b->scope->free)
+    if (b->scope->free) {
         order_inputs(out);
+        name_scalars(out);
+    }
 }
 
 kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report)
 {
-    kiln__syntax tree = { 0 };
-    const char *end = scope->end != NULL ? scope->end : *at + strlen(*at);
-    while (*at < end && kiln__word_is_blank(**at))
-        ++*at;
-    const char *start = *at;
-    binder b = { .scope = scope, .end = end, .out = out, .status = KILN_OK, .report = report };
+    kiln__syntax trees[KILN__OUTPUTS_MAX];
+    binder b = { .scope = scope, .out = out, .status = KILN_OK, .report = report };
+    b.end = scope->end != NULL ? scope->end : *at + strlen(*at);
     memset(out, 0, offsetof(kiln__real, nodes));
+    for (uint32_t i = 0; i < KILN__OUTPUTS_MAX; i++)
+        trees[i].nodes = NULL;
     out->portable = out->whole = out->exact = true;
-    if (scope->free && start == end)
+    const char *start = *at = skip_blanks(&b, *at);
+    if (scope->free && start < b.end && *start == '(')
+        read_output_names(&b, at);
+    if (scope->free && *at == b.end)
         FAIL(&b, scope->text, "an op is missing: %s", kiln__word_choices(op_name_at, scope).text);
     else
-        read_tree(&b, at, &tree);
+        read_trees(&b, at, trees);
     if (!scope->free)
         read_locals(&b, at);
-    uint16_t root = b.status == KILN_OK ? bind_tree(&b, &tree) : 0;
-    kiln__syntax_free(&tree);
-    finish(&b, root, start);
+    bind_outputs(&b, trees, start);
+    for (uint32_t i = 0; i < KILN__OUTPUTS_MAX; i++)
+        kiln__syntax_free(&trees[i]);
+    finish(&b, start);
     return b.status;
 }
 

@@ -14,7 +14,7 @@ kiln_status kiln__expr_parse(kiln__real *out, const kiln__op_table *table, const
     kiln_status status = kiln__real_read(out, &scope, &at, report);
     if (status != KILN_OK || at >= end)
         return status;
-    out->count = out->inputs = 0;
+    out->count = out->inputs = out->outputs = out->scalars = 0;
     return kiln__real_fail(&scope, at, report, "unexpected '%s' behind the expression",
                            kiln__word_quote((kiln__word){ at, (size_t)(end - at) }).text);
 }
@@ -88,7 +88,7 @@ static void append_op(const writer *w, const kiln__real_node *node)
 {
     const kiln__op *op = kiln__op_at(w->table, node->index);
     const kiln__real_node *input = &w->expr->nodes[node->args[0]];
-    bool outermost = node == &w->expr->nodes[w->expr->count - 1];
+    bool outermost = node == kiln__real_root(w->expr, 0) && (w->expr->outputs == 1 || op->outputs > 1);
     bool is_x = input->kind == KILN__REAL_INPUT &&
                 (!w->named || strcmp(w->expr->input_names[input->index], kiln__input_names[0]) == 0);
     kiln__text_append(w->out, op->name);
@@ -126,6 +126,13 @@ static void append_node(const writer *w, uint16_t index, int binds)
     case KILN__REAL_INPUT:
         kiln__text_append(w->out, w->named ? w->expr->input_names[node->index] : kiln__input_names[node->index]);
         break;
+    case KILN__REAL_SCALAR:
+        kiln__text_append(w->out, "?");
+        if (w->named)
+            kiln__text_append(w->out, w->expr->scalar_names[node->index]);
+        else
+            kiln__text_printf(w->out, "s%u", node->index);
+        break;
     case KILN__REAL_NEGATE:
     case KILN__REAL_NOT:
         kiln__text_append(w->out, node->kind == KILN__REAL_NOT ? "!" : "-");
@@ -153,8 +160,14 @@ static void append_node(const writer *w, uint16_t index, int binds)
 void kiln__expr_format(const kiln__real *expr, const kiln__op_table *table, bool named, kiln__text *out)
 {
     const writer w = { expr, table, named, out };
-    if (expr->count > 0)
-        append_node(&w, (uint16_t)(expr->count - 1), BINDS_CHOICE);
+    bool several = expr->outputs > 1 && kiln__real_root(expr, 1)->output == 0; /* and not all those of one op */
+    for (uint32_t i = 0; i < expr->outputs && named && expr->output_names[0][0] != '\0'; i++)
+        kiln__text_printf(out, "%s%s%s", i == 0 ? "(" : ",", expr->output_names[i], i + 1 == expr->outputs ? ")=" : "");
+    for (uint32_t i = 0; i < (several ? expr->outputs : expr->count > 0 ? 1u : 0u); i++) {
+        kiln__text_append(out, !several ? "" : i == 0 ? "(" : ",");
+        append_node(&w, expr->roots[i], BINDS_CHOICE);
+    }
+    kiln__text_append(out, several ? ")" : "");
 }
 
 const char *kiln__expr_unportable(const kiln__real *expr, const kiln__op_table *table)

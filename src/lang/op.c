@@ -340,8 +340,10 @@ static kiln_status read_formula(reader *r)
         return FAIL(r, r->at, "the expression has no input: use x");
     while (status == KILN_OK && op->inputs < op->real->inputs)
         status = keep_name(r, &op->input_names[op->inputs], &op->inputs, kiln__word_of(kiln__input_names[op->inputs]));
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
         op->operations = op->real->operations;
+        op->outputs = op->real->outputs;
+    }
     r->scope.inputs = op->inputs;
     return status;
 }
@@ -410,6 +412,8 @@ static kiln_status read_case(reader *r, kiln__word line)
         status = kiln__real_parse(&real, &r->scope, &at, r->report);
     if (status == KILN_OK && *at != '\0')
         status = FAIL(r, at, "expected nothing more at '%s'", kiln__word_quote(kiln__word_of(at)).text);
+    if (status == KILN_OK && real->outputs != op->outputs)
+        status = FAIL(r, r->scope.text, "the op gives %u values, and here %u", op->outputs, real->outputs);
     if (status == KILN_OK && guard.failed)
         status = fail_memory(r);
     if (status == KILN_OK)
@@ -457,7 +461,10 @@ static kiln_status read_bound(reader *r)
     word = take_name(r);
     if (!kiln__word_is(word, "of"))
         return FAIL(r, word.text, "expected 'of' and an expression, or nothing more");
-    return kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
+    kiln_status status = kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
+    if (status == KILN_OK && op->reference->outputs != op->outputs)
+        return FAIL(r, word.text, "the op gives %u values, and the reference %u", op->outputs, op->reference->outputs);
+    return status;
 }
 
 static kiln_status read_whole(reader *r)
@@ -499,27 +506,36 @@ static char *make_signature(const kiln__op *op)
     return kiln__text_take(&out);
 }
 
-static void append_return(const kiln__op *op, const kiln__real *real, const kiln__op_table *table, kiln__text *out)
+static void append_return(const kiln__op *op, const kiln__real *real, uint32_t output, const kiln__op_table *table,
+                          kiln__text *out)
 {
     kiln__real_emit_locals(real, table, op->param_names, out);
     kiln__text_append(out, "    return ");
-    kiln__real_emit(real, table, op->param_names, out);
+    kiln__real_emit(real, table, op->param_names, output, out);
     kiln__text_append(out, ";\n");
+}
+
+/* The function of an output. Locals of one that needs them are calculated in each: a compiler does it once. */
+static void append_function(const kiln__op *op, uint32_t output, const kiln__op_table *table, kiln__text *out)
+{
+    kiln__text_printf(out, output > 0 ? "KILN_FN kiln_real kiln_op_%s__%u(" : "KILN_FN kiln_real kiln_op_%s(", op->name,
+                      output);
+    append_arguments(op, "kiln_real ", "_", out);
+    kiln__text_append(out, ")\n{\n");
+    for (uint32_t i = 0; i < op->case_count; i++) {
+        kiln__text_printf(out, "#%s %s\n", i == 0 ? "if" : "elif", op->cases[i].guard);
+        append_return(op, op->cases[i].real, output, table, out);
+    }
+    kiln__text_append(out, op->case_count > 0 ? "#else\n" : "");
+    append_return(op, op->real, output, table, out);
+    kiln__text_append(out, op->case_count > 0 ? "#endif\n}\n" : "}\n");
 }
 
 static char *make_text(const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text out = { 0 };
-    kiln__text_printf(&out, "KILN_FN kiln_real kiln_op_%s(", op->name);
-    append_arguments(op, "kiln_real ", "_", &out);
-    kiln__text_append(&out, ")\n{\n");
-    for (uint32_t i = 0; i < op->case_count; i++) {
-        kiln__text_printf(&out, "#%s %s\n", i == 0 ? "if" : "elif", op->cases[i].guard);
-        append_return(op, op->cases[i].real, table, &out);
-    }
-    kiln__text_append(&out, op->case_count > 0 ? "#else\n" : "");
-    append_return(op, op->real, table, &out);
-    kiln__text_append(&out, op->case_count > 0 ? "#endif\n}\n" : "}\n");
+    for (uint32_t i = 0; i < op->outputs; i++)
+        append_function(op, i, table, &out);
     return kiln__text_take(&out);
 }
 
@@ -628,8 +644,10 @@ static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op 
     kiln__text one = { 0 }, other = { 0 };
     if (a == NULL || b == NULL)
         return a == b;
-    append_return(op, a, table, &one);
-    append_return(op, b, table, &other);
+    for (uint32_t i = 0; i < op->outputs; i++) {
+        append_return(op, a, i, table, &one);
+        append_return(op, b, i, table, &other);
+    }
     bool equal = !one.failed && !other.failed && strcmp(kiln__text_string(&one), kiln__text_string(&other)) == 0;
     kiln__text_fini(&one);
     kiln__text_fini(&other);

@@ -13,6 +13,8 @@
 
 enum {
     KILN__INPUTS_MAX = 8,
+    KILN__OUTPUTS_MAX = 8,
+    KILN__SCALARS_MAX = 8,
     KILN__LETTERS = 3, /* x, y and z, the inputs of a definition that names none */
     KILN__OP_ARGS_MAX = 8,
     KILN__OP_CASES_MAX = 4,
@@ -50,10 +52,10 @@ typedef struct kiln__op {
     char *signature;          /* "hardtanh(x; lo=-1, hi=1)" */
     char *definition;         /* signature and expression, on one line, as it was read */
     char *notes[KILN__NOTES]; /* lines, each ending with '\n'; "" where there is none */
-    char *text;               /* the C function, for pasting into a unit */
+    char *text;               /* the C functions, one for each output, for pasting into a unit */
     char *functions;          /* with other bits on the cpu than on a GPU, and their bounds: "exp 4 ulp, erf 4 ulp" */
     char *fast_functions;     /* that math=fast replaces, likewise */
-    uint32_t inputs, params, case_count;
+    uint32_t inputs, params, outputs, case_count;
     kiln__op_case cases[KILN__OP_CASES_MAX];
     char *input_names[KILN__INPUTS_MAX];
     char *param_names[KILN__OP_ARGS_MAX];

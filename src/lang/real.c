@@ -15,7 +15,7 @@ bool kiln__real_is_over_scalar(const kiln__real *real, const kiln__real_node *no
     if (node->kind != KILN__REAL_BINARY || node->index != KILN__OPERATOR_DIV)
         return false;
     kiln__real_kind divisor = real->nodes[node->args[1]].kind;
-    return divisor == KILN__REAL_NUMBER || divisor == KILN__REAL_PARAM;
+    return divisor == KILN__REAL_NUMBER || divisor == KILN__REAL_PARAM || divisor == KILN__REAL_SCALAR;
 }
 
 /* Whether a node is an operator / that calls div. */
@@ -119,6 +119,15 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
+/* The first output of an op is kiln_op_NAME, the others are kiln_op_NAME__1, ...: no op has such a name. */
+static void emit_op(const writer *w, const kiln__real_node *node)
+{
+    char name[KILN__OP_NAME_SIZE + 8];
+    snprintf(name, sizeof(name), node->output > 0 ? "%s__%u" : "%s", kiln__op_at(w->ops, node->index)->name,
+             node->output);
+    emit_call(w, "kiln_op_", name, node);
+}
+
 /* A factor that is a parameter is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
 static void emit_product(const writer *w, const kiln__real_node *node)
 {
@@ -150,11 +159,14 @@ static void emit_value(const writer *w, uint16_t index)
     case KILN__REAL_PARAM:
         kiln__text_printf(w->out, "%s_", w->param_names[node->index]);
         break;
+    case KILN__REAL_SCALAR:
+        kiln__text_printf(w->out, "s%u", node->index);
+        break;
     case KILN__REAL_FUNCTION:
         emit_call(w, "kiln_", kiln__real_function_name(node), node);
         break;
     case KILN__REAL_OP:
-        emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
+        emit_op(w, node);
         break;
     case KILN__REAL_NEGATE:
         emit_pattern(w, "kiln_neg($)", node);
@@ -178,10 +190,11 @@ static void emit_value(const writer *w, uint16_t index)
     }
 }
 
-void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out)
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, uint32_t output,
+                     kiln__text *out)
 {
     const writer w = { real, ops, param_names, real->local_count, out };
-    emit_value(&w, (uint16_t)(real->count - 1));
+    emit_value(&w, real->roots[output]);
 }
 
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
@@ -323,19 +336,21 @@ double kiln__real_apply(const kiln__real_node *node, const double *v)
     }
 }
 
-static double node_value(const kiln__real_node *node, const kiln__op_table *ops, const double *v, const double *inputs,
-                         const double *params)
+static double node_value(const kiln__real_node *node, const kiln__op_table *ops, const double *v,
+                         const kiln__real_numbers *numbers)
 {
     switch ((kiln__real_kind)node->kind) {
     case KILN__REAL_NUMBER:
         return node->value;
     case KILN__REAL_INPUT:
-        return inputs[node->index];
+        return numbers->inputs[node->index];
     case KILN__REAL_PARAM:
-        return params[node->index];
+        return numbers->params[node->index];
+    case KILN__REAL_SCALAR:
+        return numbers->scalars[node->index];
     case KILN__REAL_OP: {
         const kiln__op *op = kiln__op_at(ops, node->index);
-        return kiln__real_value(op->real, ops, v, v + op->inputs);
+        return kiln__real_value(op->real, ops, &(kiln__real_numbers){ v, v + op->inputs, NULL }, node->output);
     }
     default:
         return kiln__real_apply(node, v);
@@ -343,7 +358,8 @@ static double node_value(const kiln__real_node *node, const kiln__op_table *ops,
 }
 
 /* Nodes come after their arguments, so one walk computes them all. */
-double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params)
+double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const kiln__real_numbers *numbers,
+                        uint32_t output)
 {
     double values[KILN__REAL_NODES_MAX];
     for (uint32_t i = 0; i < real->count; i++) {
@@ -351,9 +367,9 @@ double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const
         double v[KILN__REAL_ARGS_MAX] = { 0 };
         for (uint32_t j = 0; j < node->count; j++)
             v[j] = values[node->args[j]];
-        values[i] = node_value(node, ops, v, inputs, params);
+        values[i] = node_value(node, ops, v, numbers);
     }
-    return real->count > 0 ? values[real->count - 1] : 0;
+    return real->count > 0 ? values[real->roots[output]] : 0;
 }
 
 double kiln__real_error_scale(const kiln__real_node *node, const double *v, double value, double *ulps)

@@ -24,6 +24,7 @@ typedef enum kiln__real_kind {
     KILN__REAL_NUMBER,
     KILN__REAL_INPUT,
     KILN__REAL_PARAM,
+    KILN__REAL_SCALAR, /* a number that is given at launch */
     KILN__REAL_NEGATE,
     KILN__REAL_NOT,
     KILN__REAL_BINARY, /* index: a kiln__operator */
@@ -33,22 +34,26 @@ typedef enum kiln__real_kind {
 } kiln__real_kind;
 
 typedef struct kiln__real_node {
-    uint8_t kind;  /* a kiln__real_kind */
-    bool pointed;  /* a number that is real, because it is written with a point */
-    bool constant; /* a number or parameter, or a sum, product or quotient of such */
-    bool scalar;   /* a constant that has a parameter */
-    bool truth;    /* the value is that of a comparison */
+    uint8_t kind;   /* a kiln__real_kind */
+    uint8_t output; /* of an op, which of its outputs */
+    bool pointed;   /* a number that is real, because it is written with a point */
+    bool constant;  /* a number or parameter, or a sum, product or quotient of such */
+    bool scalar;    /* a constant that has a parameter */
+    bool truth;     /* the value is that of a comparison */
     uint16_t index, depth, count;
     uint16_t args[KILN__REAL_ARGS_MAX];
     double value;
 } kiln__real_node;
 
-/* Plain data: the root is the last node. May be copied up to the size below: the nodes behind the last are never
+/* Plain data. May be copied up to the size below: the nodes behind the last are never
  * written or read, and may be missing. */
 struct kiln__real {
     uint32_t count;
-    uint32_t inputs;     /* how many inputs it needs, up to the last that it names */
-    uint32_t operations; /* calls of primitives in it */
+    uint32_t inputs;                   /* how many inputs it needs, up to the last that it names */
+    uint32_t outputs;                  /* how many values it gives */
+    uint32_t scalars;                  /* numbers given at launch */
+    uint32_t operations;               /* calls of primitives in it */
+    uint16_t roots[KILN__OUTPUTS_MAX]; /* the node of each output */
     uint32_t local_count;
     uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
     bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
@@ -56,11 +61,18 @@ struct kiln__real {
     bool whole;    /* it gives whole numbers, if the inputs and the parameters are such */
     bool wide;     /* some number in it needs more than 32 bits */
     bool integral; /* it has no value for other inputs */
-    bool truth;    /* the value is that of a comparison */
     bool exact;    /* it has the same bits on every device */
-    char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE]; /* of an expression that names its inputs itself */
+    /* Of the expression of a spec, which names them itself; an output may have no name. */
+    char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE];
+    char output_names[KILN__OUTPUTS_MAX][KILN__OP_NAME_SIZE];
+    char scalar_names[KILN__SCALARS_MAX][KILN__OP_NAME_SIZE];
     kiln__real_node nodes[KILN__REAL_NODES_MAX];
 };
+
+static inline const kiln__real_node *kiln__real_root(const kiln__real *real, uint32_t output)
+{
+    return &real->nodes[real->roots[output]];
+}
 
 static inline size_t kiln__real_size(const kiln__real *real)
 {
@@ -77,8 +89,8 @@ typedef struct kiln__real_scope {
     char *const *param_names;
     const char *text; /* the text that *at points into, for places in messages */
     const char *end;  /* its end; NULL: its NUL */
-    bool free; /* the expression of a spec: other names are inputs, parameters of ops are numbers, and an outermost op
-                  may leave out its inputs */
+    bool free; /* the expression of a spec: other names are inputs, parameters of ops are numbers or scalars, outputs
+                  may have names, and an outermost op may leave out its inputs */
 } kiln__real_scope;
 
 /* Reads the expression at *at into *out and leaves *at behind it. Errors: KILN_EOP with the place and the closest
@@ -104,11 +116,12 @@ bool kiln__real_is_division(const kiln__real *real, const kiln__real_node *node)
 /* The number of the local, among the first `count`, that a node is, or -1. */
 int kiln__real_find_local(const kiln__real *real, uint32_t count, uint16_t index);
 
-/* The C text of its value: inputs are the C variables x, y, z, a parameter lo is lo_. The locals, which it calls v0,
- * v1, ..., are C declarations. */
+/* The C text of the value of an output: inputs are the C variables x, y, z, a parameter lo is lo_, scalars are s0, s1.
+ * The locals, which it calls v0, v1, ..., are C declarations. */
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
                             kiln__text *out);
-void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out);
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, uint32_t output,
+                     kiln__text *out);
 
 /* A number as C text of the type that is computed in: "(kiln_real)0x1p+0". */
 void kiln__real_emit_number(double value, kiln__text *out);
@@ -117,8 +130,14 @@ void kiln__real_emit_number(double value, kiln__text *out);
  * ulp". `fast`: those of which math=fast takes a fast form, with its bound from the true value. */
 void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, bool fast, kiln__text *out);
 
-/* Its value, calculated in double. */
-double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
+/* The numbers that an expression takes, as doubles. */
+typedef struct kiln__real_numbers {
+    const double *inputs, *params, *scalars;
+} kiln__real_numbers;
+
+/* The value of an output, calculated in double. */
+double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const kiln__real_numbers *numbers,
+                        uint32_t output);
 
 /* Whether math=portable can build the function that a node calls. */
 bool kiln__real_is_portable(const kiln__real_node *function);

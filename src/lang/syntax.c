@@ -170,22 +170,15 @@ static kiln__word take_argument_name(parser *p)
     return NO_WORD;
 }
 
-static uint32_t read_argument_value(parser *p)
-{
-    skip_blanks(p);
-    kiln__word mark = { p->at, 1 };
-    return take_char(p, '?') ? add_leaf(p, KILN__NODE_OPEN, mark) : read_choice(p);
-}
-
 static uint32_t read_argument(parser *p)
 {
     skip_blanks(p);
     kiln__node node = { .kind = KILN__NODE_NAMED, .text = take_argument_name(p), .first = NO_NODE };
     if (node.text.length == 0)
-        return read_argument_value(p);
+        return read_choice(p);
     skip_blanks(p);
     if (peek_char(p, 0) != ',' && peek_char(p, 0) != ')') {
-        node.first = read_argument_value(p);
+        node.first = read_choice(p);
         node.count = 1;
     }
     return add_node(p, node);
@@ -214,6 +207,11 @@ static uint32_t read_primary(parser *p)
     char first = peek_char(p, 0);
     if (kiln__word_is_digit(first) || (first == '.' && kiln__word_is_digit(peek_char(p, 1))))
         return add_leaf(p, KILN__NODE_NUMBER, take_number(p));
+    if (first == '?') {
+        kiln__word mark = { p->at++, 1 };
+        mark.length += take_name(p).length;
+        return add_leaf(p, KILN__NODE_OPEN, mark);
+    }
     if (kiln__word_is_name_char(first)) {
         kiln__word name = take_name(p);
         return take_char(p, '(') ? read_call(p, name) : add_leaf(p, KILN__NODE_NAME, name);

@@ -3,8 +3,8 @@
  *     choice   condition ? yes : no              nests to the right
  *     binary   || && == != < <= > >= + - * / %   C's precedence, nests to the left
  *     unary    - + !
- *     primary  number, name, name(argument, ...), (expression)
- *     argument expression, ?, name = expression, name = ?, name =
+ *     primary  number, name, ?, ?name, name(argument, ...), (expression)
+ *     argument expression, name = expression, name =
  *
  * A tree has no meaning yet: lang/formula.h reads one as integers, lang/real.h as real numbers. Each refuses the nodes
  * that mean nothing to it. Pure. */
@@ -38,7 +38,7 @@ typedef enum kiln__node_kind {
     KILN__NODE_NAME,
     KILN__NODE_CALL,  /* children are the arguments */
     KILN__NODE_NAMED, /* an argument: the text is its name, the child its value; no child: nothing follows the '=' */
-    KILN__NODE_OPEN,  /* '?' in the place of an argument */
+    KILN__NODE_OPEN,  /* '?' in the place of a value, with the name behind it, "?lr" */
     KILN__NODE_NEGATE,
     KILN__NODE_NOT,
     KILN__NODE_BINARY,

@@ -324,6 +324,9 @@ static kiln_status fail_flat(const kiln_kernel *kernel, size_t out_count, size_t
     if (!plan->flat)
         return FAIL(report, KILN_EINVAL,
                     "the kernel takes other arguments than arrays of n elements: launch it by its sizes and args");
+    if (plan->scalars > 0)
+        return FAIL(report, KILN_EINVAL, "the kernel takes %u number%s beside the arrays: launch it with kiln_launch",
+                    plan->scalars, plan->scalars == 1 ? "" : "s");
     return FAIL(report, KILN_EINVAL, "the kernel writes %u and reads %u arrays, and %zu and %zu are given",
                 plan->outputs, plan->inputs, out_count, in_count);
 }
@@ -336,7 +339,7 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
     kiln_status status = KILN_OK;
     if (plan == NULL)
         return FAIL(report, KILN_EINVAL, "the kernel is a function of a source: launch it with a grid");
-    if (!plan->flat || out_count != plan->outputs || in_count != plan->inputs)
+    if (!plan->flat || plan->scalars > 0 || out_count != plan->outputs || in_count != plan->inputs)
         return fail_flat(kernel, out_count, in_count, report);
     if (n == 0)
         return KILN_OK;

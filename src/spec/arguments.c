@@ -15,18 +15,13 @@ bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
     return false;
 }
 
-const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k)
-{
-    return arg->each ? kiln__input_names[k] : arg->name;
-}
-
 bool kiln__arguments_flat(const kiln__arguments *arguments)
 {
     bool flat = arguments->size_count == 1;
     for (uint32_t i = 0; i < arguments->arg_count && flat; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
         bool is_array = arg->role <= KILN__ARG_INOUT;
-        flat = arg->role == KILN__ARG_FORMULA ||
+        flat = arg->role == KILN__ARG_FORMULA || arg->role == KILN__ARG_SCALAR ||
                (is_array && arg->dims == 1 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0);
     }
     return flat;
@@ -37,42 +32,80 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments)
     bool elementwise = kiln__arguments_flat(arguments);
     for (uint32_t i = 0; i < arguments->arg_count && elementwise; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
-        elementwise = arg->role == KILN__ARG_IN || arg->role == KILN__ARG_FORMULA || arg->in_place;
+        elementwise = (arg->role != KILN__ARG_OUT && arg->role != KILN__ARG_INOUT) || arg->in_place;
     }
     return elementwise;
 }
 
+static uint32_t count_arrays(const kiln__arguments *arguments, kiln__arg_role role, uint32_t each)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].role == role || arguments->args[i].role == KILN__ARG_INOUT)
+            count += arguments->args[i].each ? each : 1;
+    return count;
+}
+
 uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs)
 {
+    return count_arrays(arguments, KILN__ARG_IN, op_inputs);
+}
+
+uint32_t kiln__arguments_outputs(const kiln__arguments *arguments, uint32_t op_outputs)
+{
+    return count_arrays(arguments, KILN__ARG_OUT, op_outputs);
+}
+
+bool kiln__arguments_each(const kiln__arguments *arguments, kiln__arg_role role)
+{
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].each && arguments->args[i].role == role)
+            return true;
+    return false;
+}
+
+kiln__operands kiln__operands_plain(kiln__dtype dtype, uint32_t inputs)
+{
+    kiln__operands out = { .dtype = dtype, .input_count = inputs, .output_count = 1 };
+    out.outputs[0].name = "out";
+    out.outputs[0].type = dtype;
+    for (uint32_t k = 0; k < inputs; k++) {
+        out.inputs[k].name = kiln__input_names[k];
+        out.inputs[k].type = dtype;
+    }
+    return out;
+}
+
+uint32_t kiln__arg_count(const kiln__declared_arg *arg, const kiln__operands *operands)
+{
+    return !arg->each                      ? 1
+           : arg->role == KILN__ARG_IN     ? operands->input_count
+           : arg->role == KILN__ARG_SCALAR ? operands->scalar_count
+                                           : operands->output_count;
+}
+
+const char *kiln__arg_name(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
+{
+    return !arg->each                      ? arg->name
+           : arg->role == KILN__ARG_IN     ? operands->inputs[k].name
+           : arg->role == KILN__ARG_SCALAR ? operands->scalars[k]
+                                           : operands->outputs[k].name;
+}
+
+kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
+{
+    return arg->type == KILN__DTYPE_UNSET    ? operands->dtype
+           : arg->type == KILN__DTYPE_RESULT ? operands->outputs[k].type
+           : arg->type == KILN__DTYPE_INPUT  ? operands->inputs[k].type
+                                             : arg->type;
+}
+
+uint32_t kiln__arguments_count(const kiln__arguments *arguments, const kiln__operands *operands)
+{
     uint32_t count = 0;
     for (uint32_t i = 0; i < arguments->arg_count; i++)
-        if (arguments->args[i].role == KILN__ARG_IN || arguments->args[i].role == KILN__ARG_INOUT)
-            count += arguments->args[i].each ? op_inputs : 1;
+        count += kiln__arg_count(&arguments->args[i], operands);
     return count;
-}
-
-uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < arguments->arg_count; i++)
-        count += arguments->args[i].each ? op_inputs : 1;
-    return count;
-}
-
-kiln__types kiln__types_equal(kiln__dtype dtype, uint32_t inputs)
-{
-    kiln__types types = { .dtype = dtype, .result = dtype, .input_count = inputs };
-    for (uint32_t k = 0; k < inputs; k++)
-        types.inputs[k] = dtype;
-    return types;
-}
-
-kiln__dtype kiln__types_of(const kiln__types *types, kiln__dtype declared, uint32_t k)
-{
-    return declared == KILN__DTYPE_UNSET    ? types->dtype
-           : declared == KILN__DTYPE_RESULT ? types->result
-           : declared == KILN__DTYPE_INPUT  ? types->inputs[k]
-                                            : declared;
 }
 
 /* ---- Plans */
@@ -81,7 +114,7 @@ typedef struct planner {
     const kiln__arguments *arguments;
     kiln__formula_lookup lookup;
     const void *data;
-    const kiln__types *types;
+    const kiln__operands *operands;
     kiln__plan *plan; /* without its text */
     kiln__text text;
     kiln_status status; /* once it is not KILN_OK, nothing more is added */
@@ -127,15 +160,15 @@ static uint32_t add_formula(planner *p, const char *formula)
     return index;
 }
 
-/* Input number `input` of the op, where the argument stands for all of them. */
-static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input)
+/* The k-th argument that the declared one is. */
+static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
 {
     kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
-    kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, input));
+    kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, p->operands, k));
     out->role = arg->role;
     out->in_place = arg->in_place;
     out->declared = arg->type;
-    out->type = kiln__types_of(p->types, arg->type, input);
+    out->type = kiln__arg_type(arg, p->operands, k);
     out->bytes = kiln__dtype_bytes(out->type);
     out->dims = arg->dims;
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
@@ -192,7 +225,7 @@ static void fill_plan(planner *p)
     for (uint32_t i = 0; i < arguments->size_count; i++)
         kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++)
-        for (uint32_t k = 0; k < (arguments->args[i].each ? p->types->input_count : 1); k++)
+        for (uint32_t k = 0; k < kiln__arg_count(&arguments->args[i], p->operands); k++)
             add_arg(p, &arguments->args[i], k);
     pair_arrays(p->plan);
     for (uint32_t i = 0; i < 3; i++) {
@@ -206,9 +239,9 @@ static void fill_plan(planner *p)
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, const kiln__types *types, kiln_report *report)
+                            const void *data, const kiln__operands *operands, kiln_report *report)
 {
-    planner p = { .arguments = arguments, .lookup = lookup, .data = data, .types = types, .report = report };
+    planner p = { .arguments = arguments, .lookup = lookup, .data = data, .operands = operands, .report = report };
     p.plan = kiln__calloc(1, sizeof(*p.plan));
     *out = NULL;
     if (p.plan != NULL) {

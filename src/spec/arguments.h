@@ -7,7 +7,13 @@
 #include "lang/op.h"
 #include "spec/dtype.h"
 
-enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32 };
+enum {
+    KILN__SIZES_MAX = 4,
+    KILN__DECLARED_MAX = 12,
+    KILN__ARGS_MAX = KILN__DECLARED_MAX + KILN__OUTPUTS_MAX + KILN__INPUTS_MAX + KILN__SCALARS_MAX - 3,
+    KILN__DIMS_MAX = 4,
+    KILN__ARG_NAME = KILN__OP_NAME_SIZE
+};
 
 typedef enum kiln__arg_role {
     KILN__ARG_IN,
@@ -21,37 +27,38 @@ typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
     kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's, _RESULT: that of its result, _INPUT: that of each input */
-    bool each;        /* stands for all inputs of the op, "x...": x, y and z */
+    bool each;        /* stands for all inputs of the op, "x...", its outputs, "out...", or its scalars, "s..." */
     bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
 
-/* The types that a spec gives the declared ones. */
-typedef struct kiln__types {
-    kiln__dtype dtype, result;            /* that stand for "dtype" and "otype" */
-    kiln__dtype inputs[KILN__INPUTS_MAX]; /* of each input of the op: "itype" */
-    uint32_t input_count;                 /* of the op; 0: there is none */
-} kiln__types;
+/* What the arguments of a template stand for in a spec. Names are borrowed. */
+typedef struct kiln__operands {
+    kiln__dtype dtype;                                /* stands for "dtype" */
+    uint32_t input_count, output_count, scalar_count; /* of the op; without one there is an output and nothing else */
+    struct {
+        kiln__dtype type; /* "itype" and "otype" */
+        const char *name;
+    } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
+    const char *scalars[KILN__SCALARS_MAX];
+} kiln__operands;
 
-/* One type for all, and an op with so many inputs. */
-kiln__types kiln__types_equal(kiln__dtype dtype, uint32_t inputs);
-
-/* The type of an argument; of one that stands for the inputs of the op, that of input k. */
-kiln__dtype kiln__types_of(const kiln__types *types, kiln__dtype declared, uint32_t k);
+/* One type for all, and an op with so many inputs and an output. */
+kiln__operands kiln__operands_plain(kiln__dtype dtype, uint32_t inputs);
 
 /* Part of a template. */
 typedef struct kiln__arguments {
     char *sizes[KILN__SIZES_MAX];
     uint32_t size_count;
-    kiln__declared_arg args[KILN__ARGS_MAX]; /* in the order of the kernel's parameters */
+    kiln__declared_arg args[KILN__DECLARED_MAX]; /* in the order of the kernel's parameters */
     uint32_t arg_count;
     char *grid[3], *block[3]; /* formulas, NULL: 1 */
     char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
     char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
 } kiln__arguments;
 
-/* One size, which is the extent of every array, and no number given at launch: kiln_launch_n takes such arguments. */
+/* One size, which is the extent of every array: kiln_launch_n takes such arguments, if no number is given at launch. */
 bool kiln__arguments_flat(const kiln__arguments *arguments);
 
 /* The same, and every array that is written may be one that is read: each element depends on the elements of its
@@ -61,11 +68,21 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 /* How many arrays the arguments read, for an op with so many inputs. */
 uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
 
-/* How many parameters a kernel has for an op with so many inputs. */
-uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs);
+/* How many arrays they write. */
+uint32_t kiln__arguments_outputs(const kiln__arguments *arguments, uint32_t op_outputs);
 
-/* The name of an argument; of one that stands for the inputs of the op, the name of input k: x, y or z. */
-const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k);
+/* How many arguments of a kernel a declared one is. */
+uint32_t kiln__arg_count(const kiln__declared_arg *arg, const kiln__operands *operands);
+
+/* The name and the type of the k-th of them. */
+const char *kiln__arg_name(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+
+/* How many parameters a kernel has. */
+uint32_t kiln__arguments_count(const kiln__arguments *arguments, const kiln__operands *operands);
+
+/* Whether there is an argument with such a role that stands for all of its kind. */
+bool kiln__arguments_each(const kiln__arguments *arguments, kiln__arg_role role);
 
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
 
@@ -114,7 +131,7 @@ typedef struct kiln__plan {
 /* Makes the plan of a template's arguments. `lookup` knows the parameters, not the sizes. The caller frees *out with
  * kiln__free. Errors: KILN_ESPEC (a block of no or too many threads), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, const kiln__types *types, kiln_report *report);
+                            const void *data, const kiln__operands *operands, kiln_report *report);
 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);

@@ -84,8 +84,12 @@ static estimate estimate_choice(const estimate *args)
     return (estimate){ taken->value, error };
 }
 
-static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
-                              const estimate *params);
+/* The numbers that an expression takes. */
+typedef struct given {
+    const estimate *inputs, *params, *scalars;
+} given;
+
+static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output);
 
 static estimate estimate_node(const estimator *e, const kiln__real *real, const kiln__real_node *node,
                               const estimate *args)
@@ -95,7 +99,7 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
         values[i] = args[i].value;
     if (node->kind == KILN__REAL_OP) {
         const kiln__op *op = kiln__op_at(e->ops, node->index);
-        return estimate_real(e, op->real, args, args + op->inputs);
+        return estimate_real(e, op->real, &(given){ args, args + op->inputs, NULL }, node->output);
     }
     if (node->kind == KILN__REAL_CHOICE)
         return estimate_choice(args);
@@ -114,25 +118,26 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
     return make_estimate(e, exact, error);
 }
 
-static estimate estimate_real(const estimator *e, const kiln__real *real, const estimate *inputs,
-                              const estimate *params)
+static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
 {
     estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         for (uint32_t j = 0; j < node->count; j++)
             args[j] = all[node->args[j]];
-        all[i] = node->kind == KILN__REAL_NUMBER  ? (estimate){ round_value(e, node->value), 0 }
-                 : node->kind == KILN__REAL_INPUT ? inputs[node->index]
-                 : node->kind == KILN__REAL_PARAM ? params[node->index]
-                                                  : estimate_node(e, real, node, args);
+        all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(e, node->value), 0 }
+                 : node->kind == KILN__REAL_INPUT  ? numbers->inputs[node->index]
+                 : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
+                 : node->kind == KILN__REAL_SCALAR ? numbers->scalars[node->index]
+                                                   : estimate_node(e, real, node, args);
     }
-    return all[real->count - 1];
+    return all[real->roots[output]];
 }
 
-bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want)
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
+                        double want)
 {
-    kiln__dtype stored = kiln__spec_result(spec);
+    kiln__dtype stored = kiln__spec_result(spec, output);
     estimator e = { .ops = &spec->catalog->ops,
                     .stored = spec->dtype,
                     .computed = kiln__spec_computed(spec),
@@ -140,10 +145,12 @@ bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double g
     double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
     if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;
-    estimate given[KILN__INPUTS_MAX] = { { 0, 0 } };
+    estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } }, scalars[KILN__SCALARS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < spec->op->inputs; i++)
-        given[i] = (estimate){ round_value(&e, inputs[i]), 0 }; /* a whole number may need that */
-    estimate result = estimate_real(&e, spec->op, given, NULL);
+        inputs[i] = (estimate){ round_value(&e, numbers->inputs[i]), 0 }; /* a whole number may need that */
+    for (uint32_t i = 0; i < spec->op->scalars; i++)
+        scalars[i] = (estimate){ round_value(&e, numbers->scalars[i]), 0 };
+    estimate result = estimate_real(&e, spec->op, &(given){ inputs, NULL, scalars }, output);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */

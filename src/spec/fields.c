@@ -2,6 +2,7 @@
 #include "spec/fields.h"
 
 #include "base/number.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -73,11 +74,11 @@ static kiln_status set_op(kiln__fields *spec, kiln__real *room, kiln__word value
     kiln_status status = KILN_OK;
     bool is_given = value.length > 0;
     if (is_given && !kiln__template_takes_op(spec->template))
-        return kiln__template_check_inputs(spec->template, 0, report);
+        return kiln__template_check_op(spec->template, NULL, report);
     if (is_given)
         status = kiln__expr_parse(room, &spec->catalog->ops, value.text, value.length, report);
     if (is_given && status == KILN_OK)
-        status = kiln__template_check_inputs(spec->template, room->inputs, report);
+        status = kiln__template_check_op(spec->template, room, report);
     if (status == KILN_OK) {
         spec->op = is_given ? room : &no_op;
         spec->op_set = is_given;
@@ -138,12 +139,12 @@ static kiln_status check_dtypes(const kiln__template *template, const kiln__fiel
     return status;
 }
 
-static kiln_status check_result(const kiln__template *template, kiln__dtype result, kiln_report *report)
+static kiln_status check_results(const kiln__template *template, const kiln__fields *spec, kiln_report *report)
 {
-    if (result == KILN__DTYPE_UNSET || kiln__template_has_result(template))
+    if (spec->result_count == 0 || kiln__template_has_result(template))
         return KILN_OK;
     return FAIL(report, KILN_ESPEC, "template %s takes no out=%s: its result has the dtype", template->name,
-                kiln__dtype_name(result));
+                kiln__dtype_name(spec->results[0]));
 }
 
 static const char *const math_names[KILN__MATH_END] = { "", "torch", "fast", "portable" };
@@ -186,11 +187,11 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     memset(moved.param_set, 0, sizeof(moved.param_set));
     status = check_dtypes(template, spec, report);
     if (status == KILN_OK)
-        status = check_result(template, spec->result, report);
+        status = check_results(template, spec, report);
     if (status == KILN_OK)
         status = check_math(template, spec->math, report);
     if (status == KILN_OK && spec->op_set)
-        status = kiln__template_check_inputs(template, spec->op->inputs, report);
+        status = kiln__template_check_op(template, spec->op, report);
     if (status == KILN_OK)
         status = move_params(&moved, spec, report);
     if (status == KILN_OK)
@@ -212,30 +213,40 @@ static kiln_status parse_dtype(kiln__dtype *out, kiln__word value, kiln_report *
                 kiln__word_choices(kiln__dtype_name_at, NULL).text);
 }
 
-/* The items of "(bool,f32,f32)", a type for each input of the op. */
-static kiln_status parse_types(kiln__fields *out, kiln__word items, kiln_report *report)
+/* "f32" or "(bool,f32,f32)", none where the value is empty. */
+static kiln_status parse_types(kiln__dtype out[KILN__INPUTS_MAX], uint32_t *count, int field, kiln__word value,
+                               kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    while (items.text != NULL && status == KILN_OK) {
-        kiln__word item = kiln__word_cut_item(&items);
-        if (out->typed == KILN__INPUTS_MAX)
-            return FAIL(report, KILN_ESPEC, "dtype has more than %d types", KILN__INPUTS_MAX);
+    bool is_list = value.length > 1 && value.text[0] == '(' && value.text[value.length - 1] == ')';
+    kiln__word items = is_list ? (kiln__word){ value.text + 1, value.length - 2 } : value;
+    *count = 0;
+    while (status == KILN_OK && items.text != NULL && (is_list || value.length > 0)) {
+        kiln__word item = items;
+        if (is_list)
+            item = kiln__word_cut_item(&items);
+        else
+            items.text = NULL;
+        if (*count == KILN__INPUTS_MAX)
+            return FAIL(report, KILN_ESPEC, "%s has more than %d types", field_names[field], KILN__INPUTS_MAX);
         if (item.length == 0)
-            return FAIL(report, KILN_ESPEC, "dtype: a type is missing: write dtype=(f16,f32), one for each input");
-        status = parse_dtype(&out->inputs[out->typed], item, report);
-        out->dtype = kiln__dtype_promote(out->dtype, out->inputs[out->typed++]);
+            return FAIL(report, KILN_ESPEC, "%s: a type is missing: write %s=(f16,f32), one for each %s",
+                        field_names[field], field_names[field], field == FIELD_OUT ? "output" : "input");
+        status = parse_dtype(&out[(*count)++], item, report);
     }
     return status;
 }
+static_assert((int)KILN__INPUTS_MAX == (int)KILN__OUTPUTS_MAX, "lists of types of both have equal room");
 
 static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
     kiln__fields set = *spec;
+    kiln_status status = parse_types(set.inputs, &set.typed, FIELD_DTYPE, value, report);
     set.dtype = KILN__DTYPE_UNSET;
-    set.typed = 0;
-    bool is_list = value.length > 1 && value.text[0] == '(' && value.text[value.length - 1] == ')';
-    kiln_status status = is_list ? parse_types(&set, (kiln__word){ value.text + 1, value.length - 2 }, report)
-                                 : parse_dtype(&set.dtype, value, report);
+    for (uint32_t k = 0; k < set.typed && status == KILN_OK; k++)
+        set.dtype = kiln__dtype_promote(set.dtype, set.inputs[k]);
+    if (value.length > 0 && value.text[0] != '(')
+        set.typed = 0;
     if (status == KILN_OK)
         status = check_dtypes(spec->template, &set, report);
     if (status == KILN_OK)
@@ -243,29 +254,47 @@ static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *
     return status;
 }
 
-/* Equal types for all inputs are one dtype. */
-static kiln_status settle_types(kiln__fields *spec, kiln_report *report)
-{
-    bool equal = true;
-    if (spec->typed == 0 || !spec->op_set)
-        return KILN_OK;
-    if (spec->typed != spec->op->inputs)
-        return FAIL(report, KILN_ESPEC, "dtype has %u type%s, and the op takes %u array%s: write one for each",
-                    spec->typed, spec->typed == 1 ? "" : "s", spec->op->inputs, spec->op->inputs == 1 ? "" : "s");
-    for (uint32_t k = 0; k < spec->typed; k++)
-        equal = equal && spec->inputs[k] == spec->dtype;
-    spec->typed = equal ? 0 : spec->typed;
-    return KILN_OK;
-}
-
 static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    kiln__dtype result;
-    kiln_status status = parse_dtype(&result, value, report);
+    kiln__fields set = *spec;
+    kiln_status status = parse_types(set.results, &set.result_count, FIELD_OUT, value, report);
     if (status == KILN_OK)
-        status = check_result(spec->template, result, report);
+        status = check_results(spec->template, &set, report);
     if (status == KILN_OK)
-        spec->result = result;
+        *spec = set;
+    return status;
+}
+
+static bool are_equal(const kiln__dtype *types, uint32_t count)
+{
+    for (uint32_t k = 1; k < count; k++)
+        if (types[k] != types[0])
+            return false;
+    return true;
+}
+
+static kiln_status check_list(int field, uint32_t count, uint32_t wanted, const char *verb, kiln_report *report)
+{
+    if (count == wanted)
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "%s has %u type%s, and the op %s %u array%s: write one for each",
+                field_names[field], count, count == 1 ? "" : "s", verb, wanted, wanted == 1 ? "" : "s");
+}
+
+/* Equal types for all inputs are one dtype, and likewise of outputs. */
+static kiln_status settle_types(kiln__fields *spec, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (!spec->op_set)
+        return KILN_OK;
+    if (spec->typed > 0)
+        status = check_list(FIELD_DTYPE, spec->typed, spec->op->inputs, "takes", report);
+    if (spec->result_count > 1 && status == KILN_OK)
+        status = check_list(FIELD_OUT, spec->result_count, spec->op->outputs, "gives", report);
+    if (status == KILN_OK && are_equal(spec->inputs, spec->typed))
+        spec->typed = 0;
+    if (status == KILN_OK && are_equal(spec->results, spec->result_count) && spec->result_count > 1)
+        spec->result_count = 1;
     return status;
 }
 
@@ -474,7 +503,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->dtype = KILN__DTYPE_UNSET;
             spec->typed = 0;
         } else if (id == FIELD_OUT) {
-            spec->result = KILN__DTYPE_UNSET;
+            spec->result_count = 0;
         } else if (id == FIELD_MATH) {
             spec->math = KILN__MATH_UNSET;
         } else if (id >= FIELD_PARAM) {
@@ -513,7 +542,7 @@ static bool is_set(const kiln__fields *spec, int id)
     case FIELD_DTYPE:
         return spec->dtype != KILN__DTYPE_UNSET;
     case FIELD_OUT:
-        return spec->result != KILN__DTYPE_UNSET;
+        return spec->result_count > 0;
     case FIELD_MATH:
         return spec->math != KILN__MATH_UNSET;
     case FIELD_TARGET:
@@ -525,19 +554,19 @@ static bool is_set(const kiln__fields *spec, int id)
     }
 }
 
-static void append_dtypes(const kiln__fields *spec, kiln__text *out)
+/* "(bool,f32,f32)", or one name where all are equal. */
+static void append_types(const kiln__dtype *types, uint32_t count, bool as_list, kiln__text *out)
 {
-    if (spec->typed == 0)
-        kiln__text_append(out, kiln__dtype_name(spec->dtype));
-    for (uint32_t k = 0; k < spec->typed; k++)
-        kiln__text_printf(out, "%s%s%s", k == 0 ? "(" : ",", kiln__dtype_name(spec->inputs[k]),
-                          k + 1 == spec->typed ? ")" : "");
+    for (uint32_t k = 0; k < count; k++)
+        kiln__text_printf(out, "%s%s", k > 0 ? "," : as_list ? "(" : "", kiln__dtype_name(types[k]));
+    kiln__text_append(out, as_list ? ")" : "");
 }
 
 void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
 {
     char buffer[KILN__NUMBER_SIZE];
     kiln__word word;
+    bool as_list;
     if (!is_set(spec, id))
         return;
     switch (id) {
@@ -548,10 +577,12 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_append(out, spec->template->name);
         break;
     case FIELD_DTYPE:
-        append_dtypes(spec, out);
+        append_types(spec->typed > 0 ? spec->inputs : &spec->dtype, spec->typed > 0 ? spec->typed : 1, spec->typed > 0,
+                     out);
         break;
     case FIELD_OUT:
-        kiln__text_append(out, kiln__dtype_name(spec->result));
+        as_list = !are_equal(spec->results, spec->result_count);
+        append_types(spec->results, as_list ? spec->result_count : 1, as_list, out);
         break;
     case FIELD_MATH:
         kiln__text_append(out, math_names[spec->math]);

@@ -27,10 +27,11 @@ typedef struct kiln__fields {
     const kiln__real *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
     kiln__dtype dtype; /* that values are converted to: of the inputs, or promoted; KILN__DTYPE_UNSET if open */
-    kiln__dtype inputs[KILN__INPUTS_MAX]; /* of each input, where they differ, "dtype=(f16,f32)" */
-    uint32_t typed;                       /* how many of them are set; 0: all have the dtype */
-    kiln__dtype result; /* of the output, "out=", where the template declares otype; KILN__DTYPE_UNSET if open */
-    kiln__math math;    /* KILN__MATH_UNSET if open */
+    kiln__dtype inputs[KILN__INPUTS_MAX];   /* of each input, where they differ, "dtype=(f16,f32)" */
+    uint32_t typed;                         /* how many of them are set; 0: all have the dtype */
+    kiln__dtype results[KILN__OUTPUTS_MAX]; /* of each output, "out=(f16,f32)", where the template declares otype */
+    uint32_t result_count;                  /* how many of them are set; 0: open, 1: the first is that of all */
+    kiln__math math;                        /* KILN__MATH_UNSET if open */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
@@ -133,21 +134,32 @@ kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64
  * The dtype is set. */
 kiln__dtype kiln__spec_computed(const kiln__fields *spec);
 
-/* The type of the result: the one that is set, else by PyTorch's rules bool for a comparison, f32 for real numbers of
- * whole ones, and the dtype for others. KILN__DTYPE_UNSET as long as the dtype or the op is open. */
-kiln__dtype kiln__spec_result(const kiln__fields *spec);
+/* How many outputs its op has, 1 as long as it is open. */
+uint32_t kiln__spec_outputs(const kiln__fields *spec);
 
-/* Whether the result has another type than these rules give it. */
+/* The type of an output: the one that is set, else by PyTorch's rules bool for a comparison, f32 for real numbers of
+ * whole ones, and the dtype for others. KILN__DTYPE_UNSET as long as the dtype or the op is open. */
+kiln__dtype kiln__spec_result(const kiln__fields *spec, uint32_t output);
+
+/* Sets the types of all outputs. */
+void kiln__spec_fill_results(kiln__fields *spec);
+
+/* Whether some output has another type than these rules give it. */
 bool kiln__spec_casts(const kiln__fields *spec);
+
+/* Whether some output has another type than the dtype. */
+bool kiln__spec_has_other_results(const kiln__fields *spec);
 
 /* The type of input k of the op. The dtype is set. */
 kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k);
 
-/* The types of the template's arguments. The dtype is set; an open result counts as the dtype. */
-kiln__types kiln__spec_types(const kiln__fields *spec);
+/* The operands of the template's arguments. The dtype is set; an open result counts as the dtype. `named`: with the
+ * names of the expression, which are borrowed; else all specs of a kernel have the same. */
+kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named);
 
-/* The bytes of an element of the widest input. The dtype is set. */
+/* The bytes of an element of the widest input, and of the widest output. The dtype is set. */
 unsigned kiln__spec_bytes(const kiln__fields *spec);
+unsigned kiln__spec_out_bytes(const kiln__fields *spec);
 
 /* Element i of an array that is input k, as the number of the dtype that it is converted to. */
 double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i);
@@ -158,8 +170,9 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
 /* ---- Results on two devices (spec/bound.c) */
 
 /* Whether results at one element, of a GPU and of the cpu, are as close as the functions of the spec's ops promise. The
- * spec has a dtype, and is not exact (kiln__spec_is_exact). Inputs are values of the dtype. */
-bool kiln__bound_agrees(const kiln__fields *spec, const double *inputs, double got, double want);
+ * spec has a dtype, and is not exact (kiln__spec_is_exact). Inputs are values of the dtype, and there are no params. */
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
+                        double want);
 
 /* ---- Results of ops whose definition bounds their error (spec/reference.c) */
 

@@ -58,7 +58,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     *value = index >= 0              ? index
              : is_tile               ? (int64_t)s->tile
              : id == NAME_BYTES      ? (int64_t)kiln__spec_bytes(s->spec)
-             : id == NAME_OUT_BYTES  ? (int64_t)kiln__dtype_bytes(kiln__spec_result(s->spec))
+             : id == NAME_OUT_BYTES  ? (int64_t)kiln__spec_out_bytes(s->spec)
              : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
@@ -75,7 +75,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_BYTES:
         return spec->dtype != KILN__DTYPE_UNSET;
     case NAME_OUT_BYTES:
-        return kiln__spec_result(spec) != KILN__DTYPE_UNSET;
+        return kiln__spec_result(spec, 0) != KILN__DTYPE_UNSET;
     case NAME_HINT:
         return true;
     case NAME_SM:
@@ -108,15 +108,16 @@ static void append_param(const kiln__declared_param *param, int64_t value, kiln_
 
 static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
 {
-    if (id == NAME_OUT_BYTES && kiln__spec_result(spec) == spec->dtype)
+    if (id == NAME_OUT_BYTES && !kiln__spec_has_other_results(spec))
         return;
     kiln__text_append(out, out->length > 0 ? " " : "");
     if (id == NAME_BYTES) {
         kiln__text_append(out, "dtype=");
         kiln__spec_value(spec, "dtype", out);
-    } else if (id == NAME_OUT_BYTES)
-        kiln__text_printf(out, "out=%s", kiln__dtype_name(kiln__spec_result(spec)));
-    else if (id == NAME_HINT)
+    } else if (id == NAME_OUT_BYTES) {
+        kiln__text_append(out, "out=");
+        kiln__spec_value(spec, "out", out);
+    } else if (id == NAME_HINT)
         kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
     else if (id == NAME_SM || id == NAME_SHARED)
         kiln__text_printf(out, "target=%s", spec->target.name);
@@ -326,13 +327,13 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;
-    if (out->result == KILN__DTYPE_UNSET && kiln__template_has_result(out->template))
-        out->result = kiln__spec_result(out);
+    if (kiln__template_has_result(out->template))
+        kiln__spec_fill_results(out);
     kiln_status status = out->math == KILN__MATH_PORTABLE ? check_portable(out, report) : KILN_OK;
     if (status == KILN_OK)
         status = kiln__spec_check_numbers(out, report);
     if (status == KILN_OK && out->op_set)
-        status = kiln__template_check_inputs(out->template, out->op->inputs, report);
+        status = kiln__template_check_op(out->template, out->op, report);
     for (uint32_t i = 0; i < out->template->param_count && status == KILN_OK; i++)
         if (!out->param_set[i])
             status = fill_param(out, i, report);
@@ -372,7 +373,8 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
         status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
                       spec->template->name, kiln__spec_inputs(spec), op, out->op->inputs);
     out->dtype = spec->dtype;
-    out->result = spec->dtype; /* that of the template's output, also where the op is a comparison */
+    out->results[out->result_count++] =
+        spec->dtype; /* that of the template's output, also where the op is a comparison */
     return status;
 }
 
@@ -394,7 +396,8 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
 {
     scope s = { .spec = spec };
     *out = NULL;
-    kiln__types types = kiln__spec_types(spec);
+    kiln__operands operands = kiln__spec_operands(spec, false);
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, &types, report) : status;
+    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, &operands, report)
+                             : status;
 }

@@ -18,14 +18,29 @@ kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k)
     return k < spec->typed ? spec->inputs[k] : spec->dtype;
 }
 
-kiln__types kiln__spec_types(const kiln__fields *spec)
+kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
 {
-    kiln__dtype result = kiln__spec_result(spec);
-    kiln__types types = kiln__types_equal(spec->dtype, spec->op->inputs);
-    types.result = result != KILN__DTYPE_UNSET ? result : spec->dtype;
-    for (uint32_t k = 0; k < spec->typed && k < types.input_count; k++)
-        types.inputs[k] = spec->inputs[k];
-    return types;
+    static const char *const outputs[KILN__OUTPUTS_MAX] = { "out0", "out1", "out2", "out3",
+                                                            "out4", "out5", "out6", "out7" };
+    static const char *const scalars[KILN__SCALARS_MAX] = { "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7" };
+    const kiln__real *op = spec->op;
+    kiln__operands out = kiln__operands_plain(spec->dtype, op->inputs);
+    out.output_count = kiln__spec_outputs(spec);
+    out.scalar_count = op->scalars;
+    for (uint32_t k = 0; k < op->inputs; k++) {
+        out.inputs[k].type = kiln__spec_input(spec, k);
+        out.inputs[k].name = named ? op->input_names[k] : kiln__input_names[k];
+    }
+    for (uint32_t k = 0; k < out.output_count; k++) {
+        kiln__dtype result = kiln__spec_result(spec, k);
+        out.outputs[k].type = result != KILN__DTYPE_UNSET ? result : spec->dtype;
+        out.outputs[k].name = named && op->output_names[k][0] != '\0' ? op->output_names[k]
+                              : out.output_count > 1                  ? outputs[k]
+                                                                      : "out";
+    }
+    for (uint32_t k = 0; k < op->scalars; k++)
+        out.scalars[k] = named ? op->scalar_names[k] : scalars[k];
+    return out;
 }
 
 unsigned kiln__spec_bytes(const kiln__fields *spec)
@@ -37,6 +52,16 @@ unsigned kiln__spec_bytes(const kiln__fields *spec)
     return bytes;
 }
 
+unsigned kiln__spec_out_bytes(const kiln__fields *spec)
+{
+    unsigned bytes = 0;
+    for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++) {
+        unsigned own = kiln__dtype_bytes(kiln__spec_result(spec, k));
+        bytes = own > bytes ? own : bytes;
+    }
+    return bytes;
+}
+
 double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i)
 {
     kiln__dtype type = kiln__spec_input(spec, k);
@@ -44,26 +69,51 @@ double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *
     return kiln__dtype_holds(spec->dtype, type) ? value : kiln__dtype_round(value, spec->dtype);
 }
 
-static kiln__dtype usual_result(const kiln__fields *spec)
+uint32_t kiln__spec_outputs(const kiln__fields *spec)
+{
+    return spec->op->outputs > 0 ? spec->op->outputs : 1;
+}
+
+static kiln__dtype usual_result(const kiln__fields *spec, uint32_t output)
 {
     bool open = spec->dtype == KILN__DTYPE_UNSET || (!spec->op_set && kiln__template_takes_op(spec->template));
     if (open)
         return KILN__DTYPE_UNSET;
     if (!kiln__template_has_result(spec->template))
         return spec->dtype;
-    if (spec->op->truth)
+    if (spec->op_set && kiln__real_root(spec->op, output)->truth)
         return KILN__DTYPE_BOOL;
     return is_whole(spec->dtype) && !is_whole(kiln__spec_computed(spec)) ? KILN__DTYPE_F32 : spec->dtype;
 }
 
-kiln__dtype kiln__spec_result(const kiln__fields *spec)
+kiln__dtype kiln__spec_result(const kiln__fields *spec, uint32_t output)
 {
-    return spec->result != KILN__DTYPE_UNSET ? spec->result : usual_result(spec);
+    if (spec->result_count == 0)
+        return usual_result(spec, output);
+    return spec->results[output < spec->result_count ? output : 0];
+}
+
+void kiln__spec_fill_results(kiln__fields *spec)
+{
+    for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++)
+        spec->results[k] = kiln__spec_result(spec, k);
+    spec->result_count = kiln__spec_outputs(spec);
 }
 
 bool kiln__spec_casts(const kiln__fields *spec)
 {
-    return spec->result != KILN__DTYPE_UNSET && spec->result != usual_result(spec);
+    for (uint32_t k = 0; k < kiln__spec_outputs(spec) && spec->result_count > 0; k++)
+        if (kiln__spec_result(spec, k) != usual_result(spec, k))
+            return true;
+    return false;
+}
+
+bool kiln__spec_has_other_results(const kiln__fields *spec)
+{
+    for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++)
+        if (kiln__spec_result(spec, k) != spec->dtype)
+            return true;
+    return false;
 }
 
 /* "op OP BEFORE dtype=f32AFTER" */

@@ -55,18 +55,18 @@ static int follows(kiln__dtype declared)
                                             : 0;
 }
 
-kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__types *types)
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__operands *operands)
 {
-    kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, types->input_count));
+    kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, operands));
     if (out == NULL)
         return NULL;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         add_size(out, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
-        for (uint32_t k = 0; k < (arg->each ? types->input_count : 1); k++) {
-            kiln_param *param =
-                add_param(out, kiln__arg_name(arg, k), arg->role, kiln__types_of(types, arg->type, k), arg->dims);
+        for (uint32_t k = 0; k < kiln__arg_count(arg, operands); k++) {
+            kiln_param *param = add_param(out, kiln__arg_name(arg, operands, k), arg->role,
+                                          kiln__arg_type(arg, operands, k), arg->dims);
             param->follows_dtype = follows(arg->type);
             param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)

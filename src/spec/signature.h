@@ -5,9 +5,9 @@
 #include "spec/arguments.h"
 #include <kiln/kernel.h>
 
-/* The signature of a template's declarations: formulas as they are declared. Borrows the strings of `arguments`. The
- * caller frees it with kiln__free. NULL: out of memory. */
-kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__types *types);
+/* The signature of a template's declarations: formulas as they are declared. Borrows the strings of both. The caller
+ * frees it with kiln__free. NULL: out of memory. */
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__operands *operands);
 
 /* The signature of a plan: formulas of the sizes alone. Borrows the strings of the plan. The caller frees it with
  * kiln__free. NULL: out of memory. */

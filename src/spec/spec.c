@@ -85,8 +85,8 @@ const kiln_signature *kiln__spec_signature(const kiln_spec *spec)
     kiln__fields settled = *fields;
     if (settled.dtype == KILN__DTYPE_UNSET)
         settled.dtype = kiln__template_dtype(fields->template);
-    kiln__types types = kiln__spec_types(&settled);
-    kiln_signature *made = kiln__signature_declared(&fields->template->arguments, &types);
+    kiln__operands operands = kiln__spec_operands(&settled, true);
+    kiln_signature *made = kiln__signature_declared(&fields->template->arguments, &operands);
     if (made == NULL || atomic_compare_exchange_strong(place, &known, made))
         return made;
     kiln__free(made);

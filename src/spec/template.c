@@ -13,7 +13,7 @@ enum {
     DECLARATIONS = 19,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
-    CHECKS_MAX = KILN__ARGS_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
+    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
                  2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + KILN__ENTRIES_MAX
 };
 
@@ -267,19 +267,34 @@ static kiln_status read_number(reader *r, kiln__declared_arg *arg, kiln__word va
     return KILN_OK;
 }
 
-/* "x... in TYPE[SHAPE]" is all inputs of the op. */
+/* "x... in TYPE[SHAPE]" is all inputs of the op, "out... out TYPE[SHAPE]" its outputs, "s... f64" its scalars. */
+static kiln_status check_each(const reader *r, const kiln__declared_arg *arg, kiln__word name, bool is_array)
+{
+    bool inputs = kiln__word_is(name, "x..."), outputs = kiln__word_is(name, "out...");
+    if (inputs && (!is_array || arg->role != KILN__ARG_IN))
+        return FAIL(r, "arg x... is the inputs of the op: write arg x... in TYPE[FORMULA, ...]");
+    if (outputs && (!is_array || arg->role != KILN__ARG_OUT))
+        return FAIL(r, "arg out... is the outputs of the op: write arg out... out otype[FORMULA, ...]");
+    if (!inputs && !outputs && (is_array || arg->role != KILN__ARG_SCALAR || arg->type != KILN__DTYPE_F64))
+        return FAIL(r, "arg s... is the scalars of the op: write arg s... f64");
+    return KILN_OK;
+}
+
 static kiln_status read_arg(reader *r, kiln__word rest)
 {
     static const char *const roles[] = { "in", "out", "inout" };
+    static const char *const lists[] = { "x...", "out...", "s..." };
     kiln__arguments *out = &r->out->arguments;
     rest = kiln__word_cut(&rest, "--");
     kiln__word name = kiln__word_next(&rest);
-    bool each = kiln__word_is(name, "x..."), taken = false, is_array = false;
-    kiln__word stored = { name.text, each ? 1 : name.length };
+    bool each = false, taken = false, is_array = false;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        each = each || kiln__word_is(name, lists[i]);
+    kiln__word stored = { name.text, name.length - (each ? strlen("...") : 0) };
     for (uint32_t i = 0; i < out->arg_count; i++)
         taken = taken || kiln__word_is(stored, out->args[i].name);
-    if (out->arg_count == KILN__ARGS_MAX)
-        return FAIL(r, "more than %d args", KILN__ARGS_MAX);
+    if (out->arg_count == KILN__DECLARED_MAX)
+        return FAIL(r, "more than %d args", KILN__DECLARED_MAX);
     if (taken || (!each && !kiln__word_is_name(name)) || name.length >= KILN__ARG_NAME)
         return FAIL(r, "'%s' cannot name an arg: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
@@ -294,16 +309,15 @@ static kiln_status read_arg(reader *r, kiln__word rest)
             is_array = true;
             rest = after;
         }
-    if (each && (!is_array || arg->role != KILN__ARG_IN))
-        return FAIL(r, "arg x... is the inputs of the op: write arg x... in TYPE[FORMULA, ...]");
     kiln__word type = kiln__word_cut(&rest, is_array ? "[" : "=");
     if (!kiln__dtype_find(type, &arg->type))
         return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
                     kiln__word_hint(type, kiln__dtype_type_at, NULL).text);
-    if (is_array && !each && arg->type == KILN__DTYPE_INPUT)
+    if (is_array && !(each && arg->role == KILN__ARG_IN) && arg->type == KILN__DTYPE_INPUT)
         return FAIL(r, "arg %s: itype is the type of each input of the op: write arg x... in itype[FORMULA, ...]",
                     arg->name);
-    return is_array ? read_array(r, arg, rest) : read_number(r, arg, rest);
+    kiln_status status = is_array ? read_array(r, arg, rest) : read_number(r, arg, rest);
+    return status == KILN_OK && each ? check_each(r, arg, name, is_array) : status;
 }
 
 /* ---- Parameters */
@@ -702,20 +716,20 @@ static kiln_status check_op(const reader *r)
 {
     const kiln__template *out = r->out;
     const kiln__arguments *arguments = &out->arguments;
-    bool takes_op = kiln__template_takes_op(out), each = false, taken = false;
+    bool takes_op = kiln__template_takes_op(out), taken = false;
+    bool each = kiln__arguments_each(arguments, KILN__ARG_IN),
+         others = kiln__arguments_each(arguments, KILN__ARG_OUT) || kiln__arguments_each(arguments, KILN__ARG_SCALAR);
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
-        each = each || arguments->args[i].each;
         for (uint32_t k = 1; k < KILN__INPUTS_MAX; k++)
             taken = taken || strcmp(arguments->args[i].name, kiln__input_names[k]) == 0;
     }
     if (takes_op && !each)
         return FAIL(r, "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]");
-    if (!takes_op && each)
-        return FAIL(r, "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH");
+    if (!takes_op && (each || others))
+        return FAIL(r, "arg %s stands for those of an op, and the template takes none: write inputs LOW..HIGH",
+                    each ? "x..." : "out... or s...");
     if (takes_op && taken)
         return FAIL(r, "x, y, z and x4 to x8 are the inputs of the op: give other args other names");
-    if (kiln__arguments_count(arguments, out->max_inputs) > KILN__ARGS_MAX)
-        return FAIL(r, "more than %d args with %u inputs", KILN__ARGS_MAX, out->max_inputs);
     if (out->reference != NULL && takes_op)
         return FAIL(r, "a reference is for a template without an op: leave inputs out");
     if (out->reference != NULL && !kiln__arguments_flat(arguments))
@@ -823,18 +837,23 @@ bool kiln__template_has_types(const kiln__template *template)
     return declares(template, KILN__DTYPE_INPUT);
 }
 
-kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report)
+kiln_status kiln__template_check_op(const kiln__template *template, const kiln__real *op, kiln_report *report)
 {
+#define REFUSE(...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
     if (!kiln__template_takes_op(template))
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "template %s declares no inputs and takes no op: leave op out", template->name);
-    if (inputs >= template->min_inputs && inputs <= template->max_inputs)
-        return KILN_OK;
-    if (template->min_inputs == template->max_inputs)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "template %s takes ops of %u input%s, this one has %u", template->name, template->min_inputs,
-                          template->min_inputs == 1 ? "" : "s", inputs);
-    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                      "template %s takes ops of %u to %u inputs, this one has %u", template->name, template->min_inputs,
-                      template->max_inputs, inputs);
+        return REFUSE("template %s declares no inputs and takes no op: leave op out", template->name);
+    uint32_t least = template->min_inputs, most = template->max_inputs;
+    if (op != NULL && (op->inputs < least || op->inputs > most) && least == most)
+        return REFUSE("template %s takes ops of %u input%s, this one has %u", template->name, least,
+                      least == 1 ? "" : "s", op->inputs);
+    if (op != NULL && (op->inputs < least || op->inputs > most))
+        return REFUSE("template %s takes ops of %u to %u inputs, this one has %u", template->name, least, most,
+                      op->inputs);
+    if (op != NULL && op->outputs > 1 && !kiln__arguments_each(&template->arguments, KILN__ARG_OUT))
+        return REFUSE("template %s takes ops of one output, this one has %u", template->name, op->outputs);
+    if (op != NULL && op->scalars > 0 && !kiln__arguments_each(&template->arguments, KILN__ARG_SCALAR))
+        return REFUSE("template %s takes no scalars: write a number in place of ?%s", template->name,
+                      op->scalar_names[0]);
+    return KILN_OK;
+#undef REFUSE
 }

@@ -2,7 +2,7 @@
 #ifndef KILN_SPEC_TEMPLATE_H
 #define KILN_SPEC_TEMPLATE_H
 
-#include "lang/op.h"
+#include "lang/real.h"
 #include "spec/arguments.h"
 #include "spec/dtype.h"
 #include "spec/param.h"
@@ -104,7 +104,7 @@ static inline bool kiln__template_takes_op(const kiln__template *template)
     return template->max_inputs > 0;
 }
 
-/* KILN_ESPEC where it takes no ops, or none of that many inputs. */
-kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report);
+/* KILN_ESPEC where it takes no ops, or none like this one, by its inputs, outputs and scalars. NULL: any op. */
+kiln_status kiln__template_check_op(const kiln__template *template, const kiln__real *op, kiln_report *report);
 
 #endif

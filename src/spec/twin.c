@@ -119,7 +119,10 @@ kiln_status kiln__template_check_twin(const kiln__template *template, kiln_repor
 {
     const kiln__arguments *arguments = &template->arguments;
     const char *origin = template->origin;
-    const uint32_t count = kiln__arguments_count(arguments, template->max_inputs);
+    kiln__operands most = kiln__operands_plain(KILN__DTYPE_F32, template->max_inputs);
+    most.output_count = KILN__OUTPUTS_MAX;
+    most.scalar_count = KILN__SCALARS_MAX;
+    const uint32_t count = kiln__arguments_count(arguments, &most);
     scanner s = { .at = template->cpu_text, .line = 1 };
     kiln__word args = { 0 };
     unsigned long index = 0;

@@ -26,10 +26,24 @@ static void append_define(kiln__text *out, const char *name, const char *word, i
     kiln__text_append(out, "\n");
 }
 
+/* "#define KILN_ALL(M) M(0) M(1)" and "#define KILN_EACH(M) M(0), M(1)": one thing for each operand of a kind. */
+static void append_lists(kiln__text *out, const char *suffix, uint32_t count)
+{
+    static const char *const names[] = { "ALL", "EACH" };
+    for (int i = 0; i < 2; i++) {
+        kiln__text_printf(out, "#define KILN_%s%s(M)", names[i], suffix);
+        for (uint32_t k = 0; k < count; k++)
+            kiln__text_printf(out, "%s M(%u)", i == 1 && k > 0 ? "," : "", k);
+        kiln__text_append(out, "\n");
+    }
+}
+
 /* "#define KILN_TYPE0 kiln_u8" and "#define KILN_VALUE0(e) (kiln_real)kiln_load_u8(e)" for each input. As PyTorch does,
  * a whole number that the dtype does not hold is rounded to it. */
-static void append_types(kiln__text *out, const kiln__fields *spec)
+static void append_inputs(kiln__text *out, const kiln__fields *spec)
 {
+    append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
+    append_lists(out, "", kiln__spec_inputs(spec));
     if (spec->typed > 0)
         append_define(out, "TYPED", NULL, 1);
     for (uint32_t k = 0; k < spec->typed; k++) {
@@ -41,20 +55,38 @@ static void append_types(kiln__text *out, const kiln__fields *spec)
     }
 }
 
+/* "#define KILN_RESULT1 kiln_f16" and "#define KILN_STORE1(v) kiln_store_f16(v)" for each of several outputs. */
+static void append_outputs(kiln__text *out, const kiln__fields *spec)
+{
+    uint32_t count = kiln__spec_outputs(spec);
+    if (kiln__spec_result(spec, 0) != spec->dtype)
+        append_define(out, "OUT", kiln__dtype_macro(kiln__spec_result(spec, 0)), 1);
+    if (!kiln__arguments_each(&spec->template->arguments, KILN__ARG_OUT))
+        return;
+    append_define(out, "OUTPUTS", NULL, count);
+    append_lists(out, "_OUT", count);
+    kiln__text_append(out, "#define kiln_value0 kiln_value\n");
+    for (uint32_t k = 0; k < count && count > 1; k++) {
+        const char *name = kiln__dtype_name(kiln__spec_result(spec, k));
+        kiln__text_printf(out, "#define KILN_RESULT%u kiln_%s\n", k, name);
+        kiln__text_printf(out, "#define KILN_STORE%u(v) kiln_store_%s(v)\n", k, name);
+    }
+}
+
 static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
-    if (kiln__spec_result(spec) != spec->dtype)
-        append_define(out, "OUT", kiln__dtype_macro(kiln__spec_result(spec)), 1);
     if (!kiln__dtype_is_real(spec->dtype) && kiln__dtype_is_real(kiln__spec_computed(spec)))
         append_define(out, "REAL", kiln__dtype_macro(KILN__DTYPE_F32), 1);
     if (spec->math == KILN__MATH_PORTABLE)
         append_define(out, "MATH", "PORTABLE", 1);
     if (spec->math == KILN__MATH_FAST)
         append_define(out, "MATH", "FAST", 1);
-    append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
-    append_types(out, spec);
+    append_inputs(out, spec);
+    append_outputs(out, spec);
+    if (kiln__arguments_each(&spec->template->arguments, KILN__ARG_SCALAR))
+        append_lists(out, "_SCALARS", spec->op->scalars);
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
         const kiln__declared_param *param = &spec->template->params[i];
         for (uint32_t j = 0; j < param->count && param->is_enum; j++)
@@ -65,16 +97,26 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
-static void append_value(kiln__text *out, const kiln__fields *spec)
+/* The function of an output: kiln_value, kiln_value1, ... */
+static void append_value(kiln__text *out, const kiln__fields *spec, uint32_t output)
+{
+    kiln__text_printf(out, output > 0 ? "KILN_FN kiln_real kiln_value%u(" : "KILN_FN kiln_real kiln_value(", output);
+    for (uint32_t i = 0; i < spec->op->inputs; i++)
+        kiln__text_printf(out, "%skiln_real %s", i == 0 ? "" : ", ", kiln__input_names[i]);
+    for (uint32_t i = 0; i < spec->op->scalars; i++)
+        kiln__text_printf(out, ", kiln_real s%u", i);
+    kiln__text_append(out, ") { return ");
+    kiln__real_emit(spec->op, &spec->catalog->ops, NULL, output, out);
+    kiln__text_append(out, "; }\n");
+}
+
+static void append_values(kiln__text *out, const kiln__fields *spec)
 {
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(kiln__spec_computed(spec)),
                      spec->op, out);
-    kiln__text_append(out, "KILN_FN kiln_real kiln_value(");
-    for (uint32_t i = 0; i < spec->op->inputs; i++)
-        kiln__text_printf(out, "%skiln_real %s", i == 0 ? "" : ", ", kiln__input_names[i]);
-    kiln__text_append(out, ") { return ");
-    kiln__real_emit(spec->op, &spec->catalog->ops, NULL, out);
-    kiln__text_append(out, "; }\n\n");
+    for (uint32_t i = 0; i < spec->op->outputs; i++)
+        append_value(out, spec, i);
+    kiln__text_append(out, "\n");
 }
 
 /* Compiled from its twin. */
@@ -121,7 +163,7 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__text_append(out, spec->catalog->prelude);
     kiln__text_append(out, "\n");
     if (kiln__template_takes_op(template))
-        append_value(out, spec);
+        append_values(out, spec);
     if (template->origin != NULL)
         append_line(out, spec);
     kiln__text_append(out, has_twin(spec) ? template->cpu_text : template->body);

@@ -57,8 +57,10 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
     }
     kiln__text_printf(out, " inputs=%u dtype=", (unsigned)kiln__spec_inputs(spec));
     kiln__spec_value(spec, "dtype", out);
-    if (kiln__spec_casts(spec))
-        kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
+    if (kiln__spec_casts(spec)) {
+        kiln__text_append(out, " out=");
+        kiln__spec_value(spec, "out", out);
+    }
     if (spec->math != kiln__math_default(spec->template)) {
         kiln__text_append(out, " math=");
         kiln__spec_value(spec, "math", out);

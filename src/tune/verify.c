@@ -111,6 +111,8 @@ static void note_difference(kiln__verdict *out, const kiln__array *array, uint64
 typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
     const void *ins[KILN__ARGS_MAX];
+    double scalars[KILN__SCALARS_MAX];
+    uint32_t output; /* which of the op's outputs the elements are */
 } bounds;
 
 static bool is_within(const bounds *b, const char *got, const char *want, uint64_t i)
@@ -120,8 +122,10 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
         return false;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
         inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i);
-    kiln__dtype result = kiln__spec_result(b->spec);
-    return kiln__bound_agrees(b->spec, inputs, kiln__dtype_value(got, i, result), kiln__dtype_value(want, i, result));
+    const kiln__real_numbers numbers = { inputs, NULL, b->scalars };
+    kiln__dtype result = kiln__spec_result(b->spec, b->output);
+    return kiln__bound_agrees(b->spec, &numbers, b->output, kiln__dtype_value(got, i, result),
+                              kiln__dtype_value(want, i, result));
 }
 
 /* Compares n elements from number `start` of the array on. `within` may be NULL. */
@@ -368,16 +372,20 @@ static kiln_status launch_step(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
     const void *ins[KILN__ARGS_MAX];
-    void *outs[KILN__ARGS_MAX];
+    void *outs[KILN__ARGS_MAX], *places[KILN__ARGS_MAX];
+    kiln_arg args[KILN__ARGS_MAX];
     uint32_t in = 0, out = 0;
     for (uint32_t i = 0; i < load->count; i++) {
-        char *at = (char *)c->work[i] + start * load->arrays[i].size;
+        places[i] = (char *)c->work[i] + start * load->arrays[i].size;
         if (load->arrays[i].written)
-            outs[out++] = at;
+            outs[out++] = places[i];
         else
-            ins[in++] = at;
+            ins[in++] = places[i];
     }
-    return kiln__kernel_launch_n(c->reference, n, outs, out, ins, in, NULL, c->report);
+    if (c->reference->plan->scalars == 0) /* it may have its arguments in another order */
+        return kiln__kernel_launch_n(c->reference, n, outs, out, ins, in, NULL, c->report);
+    kiln__load_args(load, places, args);
+    return kiln__kernel_launch(c->reference, &n, 1, args, load->arg_count, NULL, c->report);
 }
 
 static kiln_status launch_steps(const checking *c, uint64_t n)
@@ -425,18 +433,32 @@ static void check_definition(const checking *c, uint64_t start, uint64_t n)
     c->out->worst_want = found.want;
 }
 
+/* The scalars of the op, which are the only numbers given at launch, and doubles. */
+static void list_scalars(const kiln__load *load, double scalars[KILN__SCALARS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < load->arg_count && count < KILN__SCALARS_MAX; i++)
+        if (load->number_bytes[i] == sizeof(double))
+            memcpy(&scalars[count++], &load->numbers[i], sizeof(double));
+}
+
 static void compare_written(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
-    bool bounded = load->elementwise && count_written(load) == 1 && kiln__template_takes_op(c->spec->template) &&
-                   !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
+    bool bounded = load->elementwise && count_written(load) == kiln__spec_outputs(c->spec) &&
+                   kiln__template_takes_op(c->spec->template) && !kiln__spec_is_exact(c->spec) &&
+                   !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
     bounds within = { .spec = bounded ? c->spec : NULL };
     c->out->bounded = bounded;
     list_inputs(c, within.ins);
-    for (uint32_t i = 0; i < load->count; i++)
-        if (load->arrays[i].written)
-            compare_elements(c->out, &load->arrays[i], c->got[i], c->work[i], start,
-                             c->in_pieces ? n : load->arrays[i].elements, c->tolerance, &within);
+    list_scalars(load, within.scalars);
+    for (uint32_t i = 0; i < load->count; i++) {
+        if (!load->arrays[i].written)
+            continue;
+        compare_elements(c->out, &load->arrays[i], c->got[i], c->work[i], start,
+                         c->in_pieces ? n : load->arrays[i].elements, c->tolerance, &within);
+        within.output++;
+    }
 }
 
 static kiln_status check_piece(const checking *c, uint64_t start, uint64_t n)

@@ -10,19 +10,22 @@ void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
 {
     bool heavy = spec->op->operations >= KILN__WISDOM_HEAVY;
     const kiln__arguments *arguments = &spec->template->arguments;
-    unsigned in = kiln__arguments_inputs(arguments, spec->op->inputs), out_count = 0;
-    for (uint32_t i = 0; i < arguments->arg_count; i++) {
-        kiln__arg_role role = arguments->args[i].role;
-        out_count += role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
-    }
-    char bytes[24] = "", input_bytes[32] = "";
+    unsigned in = kiln__arguments_inputs(arguments, spec->op->inputs);
+    unsigned out_count = kiln__arguments_outputs(arguments, kiln__spec_outputs(spec));
+    char bytes[24] = "", input_bytes[24] = "";
     for (uint32_t k = 0, length = 0; k < spec->typed; k++)
         length += (uint32_t)snprintf(input_bytes + length, sizeof(input_bytes) - length, "%s%u", k == 0 ? " of " : "+",
                                      kiln__dtype_bytes(spec->inputs[k]));
-    if (kiln__spec_result(spec) != spec->dtype)
-        snprintf(bytes, sizeof(bytes), " of %u bytes", kiln__dtype_bytes(kiln__spec_result(spec)));
+    if (kiln__spec_has_other_results(spec))
+        snprintf(bytes, sizeof(bytes), " of %u bytes", kiln__spec_out_bytes(spec));
     snprintf(out, KILN__WISDOM_CLASS, "%u in%s, %u out%s, %s%s", in, input_bytes, out_count, bytes,
              heavy ? "heavy" : "light", spec->math == KILN__MATH_FAST ? ", fast" : "");
+}
+
+static void append_field(const kiln__fields *spec, const char *name, kiln__text *out)
+{
+    kiln__text_printf(out, " %s=", name);
+    kiln__spec_value(spec, name, out);
 }
 
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
@@ -32,11 +35,9 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
     else
         kiln__text_append(out, "none");
     if (kiln__spec_casts(spec))
-        kiln__text_printf(out, " out=%s", kiln__dtype_name(spec->result));
-    if (spec->typed > 0) {
-        kiln__text_append(out, " dtype=");
-        kiln__spec_value(spec, "dtype", out);
-    }
+        append_field(spec, "out", out);
+    if (spec->typed > 0)
+        append_field(spec, "dtype", out);
     if (spec->math == KILN__MATH_FAST)
         kiln__text_append(out, " math=fast");
 }

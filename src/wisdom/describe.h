@@ -6,7 +6,7 @@
 
 enum {
     KILN__WISDOM_MODEL = 256,
-    KILN__WISDOM_CLASS = 72,  /* bytes of a class in words */
+    KILN__WISDOM_CLASS = 96,  /* bytes of a class in words */
     KILN__WISDOM_DIGEST = 17, /* hexadecimal digits and the NUL */
     KILN__WISDOM_HEAVY = 32 /* operations on an element from which on an op is heavy: about as many as a GPU does while
                                  it moves one */

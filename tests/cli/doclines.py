@@ -81,7 +81,7 @@ MESSAGES = {
 TEXT = [
     (r".*-->|.*\+--|.*->.*->|.*\|miss|.*\.c +\S+\.c", "a figure"),
     (r"(line|field|value|op|argument|number|blank|lists|item) +=|\| ", "the grammar, which the fuzz target spec reads"),
-    (r"NAME(\(.*\))? = EXPRESSION", "the form of a definition"),
+    (r"NAME(\(.*\))? = \(?EXPRESSION", "the form of a definition"),
     (r"[+=/-] <place> ", "the form of a list of reads, which the fuzz target reads reads"),
 ]
 

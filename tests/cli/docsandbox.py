@@ -103,6 +103,11 @@ class Sandbox:
         random = np.random.default_rng(1)
         for name, shape in (("x", (64, 100)), ("y", (64, 100)), ("matrix", (64, 32))):
             np.save(self.path(name + ".npy"), random.normal(size=shape).astype(np.float32))
+        for name in "m", "v":
+            np.save(self.path(name + ".npy"), random.random(size=(64, 100)).astype(np.float32))
+        for name in "alpha", "front", "back":
+            np.save(self.path(name + ".npy"), random.integers(0, 256, (64, 100)).astype(np.uint8))
+        np.save(self.path("mask.npy"), random.random((64, 100)) < 0.5)
         np.save(self.path("values.npy"), random.normal(size=100).astype(np.float32))
         np.save(self.path("index.npy"), random.integers(0, 100, 250))
         examples = os.path.join(ROOT, "docs", "examples", "templates")

@@ -117,6 +117,72 @@ class InputTypes(KilnTest):
         np.testing.assert_array_equal(np.load(out), x > y)
 
 
+class Outputs(KilnTest):
+    ADAM = ("adam(p, g, m, v; lr=0.001, b1=0.9, b2=0.999, eps=1e-8) = (p - lr * m2 / (sqrt(v2) + eps), m2, v2) "
+            "where m2 = b1 * m + (1 - b1) * g, v2 = b2 * v + (1 - b2) * g * g")
+
+    def run_on(self, spec, inputs, outputs, *words):
+        paths = [self.save(f"in{i}.npy", array) for i, array in enumerate(inputs)]
+        outs = [self.path(f"out{i}.npy") for i in range(outputs)]
+        files = [word for path in paths for word in ("--in", path)] + [word for path in outs for word in ("--out", path)]
+        self.kiln("run", spec, *files, *words)
+        return [np.load(path) for path in outs]
+
+    def test_several(self):
+        x, y = some_values("f32", 10_007, 1), some_values("f32", 10_007, 2)
+        for fields in "", " elems=1", " cache=stream":
+            total, less = self.run_on("op=(x + y, x < y)" + fields, [x, y], 2)
+            with np.errstate(invalid="ignore", over="ignore"):
+                self.assert_same(total, x + y, "f32")
+            np.testing.assert_array_equal(less, x < y)
+
+    def test_types(self):
+        x = some_values("f32", 1003, 1)
+        half, same, flag = self.run_on("op=(x, x, x > 0) out=(f16,f32,u8)", [x], 3)
+        with np.errstate(over="ignore"):
+            self.assert_same(half, x.astype(np.float16), "f16")
+        self.assert_same(same, x, "f32")
+        np.testing.assert_array_equal(flag, (x > 0).astype(np.uint8))
+
+    def test_eight(self):
+        x = some_values("f64", 1003, 1)
+        many = self.run_on("op=(" + ",".join(f"x*{k}" for k in range(8)) + ")", [x], 8)
+        for k, result in enumerate(many):
+            self.assert_same(result, x * k, "f64")
+
+    def test_adam_in_place(self):
+        random, f = np.random.default_rng(1), np.float32
+        p, g, m, v = (np.abs(random.standard_normal(10_007)).astype(f) for _ in range(4))
+        paths = [self.save(f"{n}.npy", a) for n, a in zip("pgmv", (p, g, m, v))]
+        m2 = f(0.9) * m + f(0.1) * g
+        v2 = f(0.999) * v + f(0.001) * (g * g)
+        self.kiln("run", "--define-op", self.ADAM, "op=(p,m,v)=adam(p,g,m,v,lr=?)", "--arg", "lr=0.01",
+                  *[word for path in paths for word in ("--in", path)],
+                  *[word for path in (paths[0], paths[2], paths[3]) for word in ("--out", path)])
+        for path, want in zip((paths[0], paths[2], paths[3]), (p - f(0.01) * m2 / (np.sqrt(v2) + f(1e-8)), m2, v2)):
+            np.testing.assert_allclose(np.load(path), want, rtol=1e-4, atol=1e-5)
+
+    def test_one_kernel_for_every_scalar(self):
+        x, y = some_values("f32", 1003, 1), some_values("f32", 1003, 2)
+        cache, entries = self.path("kernels"), set()
+        for rate in 0.1, -3, 0:
+            result, = self.run_on("op=y - ?rate * x", [x, y], 1, "--arg", f"rate={rate}", "--cache-dir", cache)
+            with np.errstate(invalid="ignore", over="ignore"):
+                self.assert_same(result, y - np.float32(rate) * x, "f32")
+            entries.add(json.loads(self.kiln("cache", "stat", "--json", "--cache-dir", cache).stdout)["entries"])
+        self.assertEqual(len(entries), 1)
+
+    def test_scalars_of_every_type(self):
+        for dtype in "f64", "f16", "i32":
+            x = np.arange(1, 100).astype(dtype.replace("f", "float").replace("i", "int"))
+            result, = self.run_on("op=x * ?", [x], 1, "--arg", "s0=0.5")
+            np.testing.assert_array_equal(result, x.astype(np.float64) * 0.5)
+
+    def test_scalars_are_named(self):
+        self.kiln("run", "op=x * ?k", "--in", self.save("x.npy", np.ones(4, np.float32)), "--out", self.path("y.npy"),
+                  "--arg", "s0=1", status=2)
+
+
 class Shapes(KilnTest):
     def run_on(self, array):
         path, out = self.save("x.npy", array), self.path("y.npy")

@@ -53,7 +53,8 @@ static void require_good(const kiln__op *op)
     FUZZ_REQUIRE(kiln__op_equal(op, again, &catalog()->ops), "'%s' reads back", op->definition);
     kiln__op_free(again);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
-    kiln__real_value(reference, &catalog()->ops, inputs, op->defaults);
+    for (uint32_t i = 0; i < op->outputs; i++)
+        kiln__real_value(reference, &catalog()->ops, &(kiln__real_numbers){ inputs, op->defaults, NULL }, i);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -40,7 +40,8 @@ static void require_equal(const kiln__fields *a, const kiln__fields *b, const ch
                  "the target of %s", line);
     FUZZ_REQUIRE(a->n_set == b->n_set && (!a->n_set || a->n == b->n), "n of %s", line);
     FUZZ_REQUIRE(!a->op_set || (a->op->count == b->op->count && a->op->inputs == b->op->inputs), "the op of %s", line);
-    FUZZ_REQUIRE(a->op->whole == b->op->whole && a->op->wide == b->op->wide && a->op->truth == b->op->truth,
+    FUZZ_REQUIRE(a->op->whole == b->op->whole && a->op->wide == b->op->wide && a->op->outputs == b->op->outputs &&
+                     a->op->scalars == b->op->scalars,
                  "the kind of numbers of %s", line);
     for (uint32_t i = 0; i < a->template->param_count; i++)
         FUZZ_REQUIRE(a->param_set[i] == b->param_set[i] && (!a->param_set[i] || a->params[i] == b->params[i]),

@@ -213,12 +213,12 @@ static void check_whole(kiln_service *service, const kiln__op *op, const char *d
     snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", op->name, dtype);
     kiln_spec *spec = kiln_test_spec(service, text);
     const kiln__fields *fields = &spec->fields;
-    kiln__dtype result = kiln__spec_result(fields), computed = kiln__spec_computed(fields);
+    kiln__dtype result = kiln__spec_result(fields, 0), computed = kiln__spec_computed(fields);
     referee r = { &fields->catalog->ops, fields->dtype, computed == KILN__DTYPE_I32 };
     for (uint32_t i = 0; i < op->params; i++)
         params[i] = (int64_t)op->defaults[i];
     if (kiln__dtype_is_real(computed)) {
-        bool truth = fields->op->truth;
+        bool truth = kiln__real_root(fields->op, 0)->truth;
         ck_assert_int_eq(result, truth ? KILN__DTYPE_BOOL : KILN__DTYPE_F32);
     } else {
         for (unsigned k = 0; k < 3; k++)

@@ -79,7 +79,7 @@ START_TEST(test_define__text_is_spelt_out)
 {
     const kiln__op *op = define(good[_i].definition);
     kiln__text text = { 0 };
-    kiln__real_emit(op->real, &catalog.ops, op->param_names, &text);
+    kiln__real_emit(op->real, &catalog.ops, op->param_names, 0, &text);
     ck_assert_str_eq(kiln__text_string(&text), good[_i].value);
     ck_assert_str_eq(op->signature, good[_i].signature);
     ck_assert_ptr_nonnull(strstr(op->text, good[_i].value));
@@ -294,16 +294,18 @@ START_TEST(test_define__values_in_double)
         { "a5(x, y) = clamp(y, x, 3) + copysign(y, x) + sqrt(16)", 0 },
         { "a6(x, y; p=1) = a5(x, y) + !x + -p", -10 },
     };
+    const kiln__real_numbers numbers = { inputs, params, NULL };
+    const kiln__real_numbers others = { (const double[]){ 7, -3 }, NULL, NULL };
     for (int i = 0; i < COUNT(cases); i++) {
         const kiln__op *op = define(cases[i].definition);
-        double value = kiln__real_value(op->real, &catalog.ops, inputs, params);
+        double value = kiln__real_value(op->real, &catalog.ops, &numbers, 0);
         ck_assert_msg(value == cases[i].value, "%s is %g", cases[i].definition, value);
     }
     const kiln__op *op = define("zeros(x, y) = 1 / min(0 * y, -0.0)");
-    ck_assert(isinf(kiln__real_value(op->real, &catalog.ops, inputs, params)));
-    ck_assert(kiln__real_value(op->real, &catalog.ops, inputs, params) < 0);
+    ck_assert(isinf(kiln__real_value(op->real, &catalog.ops, &numbers, 0)));
+    ck_assert(kiln__real_value(op->real, &catalog.ops, &numbers, 0) < 0);
     const kiln__op *built_in = define("b(x, y) = relu6(x) + hardtanh(y, -2, 2) within 1 ulp");
-    ck_assert(kiln__real_value(built_in->real, &catalog.ops, (const double[]){ 7, -3 }, NULL) == 4);
+    ck_assert(kiln__real_value(built_in->real, &catalog.ops, &others, 0) == 4);
 }
 END_TEST
 

@@ -12,7 +12,8 @@ static const char ops[] = "relu6(x) = min(max(x, 0), 6)\n"
                           "scale(x; by=0.1) = by * x\n"
                           "add(x, y) = x + y\n"
                           "fma(x, y, z) = x * y + z\n"
-                          "blend(x, y; at=0.5) = x + at * (y - x)\n";
+                          "blend(x, y; at=0.5) = x + at * (y - x)\n"
+                          "turn(x, y; by=1) = (x * c - y * s, x * s + y * c) where c = cos(by), s = sin(by)\n";
 
 static kiln__op_table table;
 
@@ -89,6 +90,17 @@ static const struct {
     { "add(x,2)", "add(x,2)", 1 },
     { "hardtanh(- 2, hi = - - 3)", "hardtanh(-2,3)", 1 },
     { "(relu6((x)))", "relu6", 1 },
+    { "hardtanh(?,?)", "hardtanh(?lo,?hi)", 1 },
+    { "hardtanh(hi=?)", "hardtanh(-1,?hi)", 1 },
+    { "hardtanh(lo,lo=?)", "hardtanh(lo,?s0,1)", 1 },
+    { "hardtanh(x,?b,?a)+?a*?", "hardtanh(x,?b,?a)+?a*?s2", 1 },
+    { "x > 0 ? ?a : ?b / y", "x>0??a:?b/y", 2 },
+    { "( x + y , x*y )", "(x+y,x*y)", 2 },
+    { "(relu6(x),hardtanh(x))", "(relu6(x),hardtanh(x,-1,1))", 1 },
+    { "( s , x ) = (x-1,y)", "(s,x)=(x-1,y)", 2 },
+    { "(y)=relu6", "(y)=relu6", 1 },
+    { "turn", "turn(x,y,1)", 2 },
+    { "(c,s)=turn(b,a,by=?)", "(c,s)=turn(b,a,?by)", 2 },
     { "fma(add(z,x),relu6(y),hardtanh(add(x,y),lo=-2))", "fma(add(z,x),relu6(y),hardtanh(add(x,y),-2,1))", 3 },
 };
 
@@ -112,20 +124,22 @@ END_TEST
 static const struct {
     const char *text, *problem;
 } bad[] = {
-    { "", "an op is missing: relu6, hardtanh, scale, add, fma or blend" },
+    { "", "an op is missing: relu6, hardtanh, scale, add, fma, blend or turn" },
     { "hardtan", "unknown op 'hardtan': did you mean hardtanh?" },
-    { "relu", "unknown op 'relu': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines "
-              "others" }, /* another function */
+    { "relu",
+      "unknown op 'relu': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) defines "
+      "others" }, /* another function */
     { "HardTanh", "unknown op 'HardTanh': did you mean hardtanh?" },
-    { "hard",
-      "unknown op 'hard': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
-    { "qqq",
-      "unknown op 'qqq': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
-    { "relu6(ad(x,y))", "op, character 7: unknown op 'ad': relu6, hardtanh, scale, add, fma or blend; --define-op "
-                        "(kiln_op_define) defines others" },
+    { "hard", "unknown op 'hard': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) "
+              "defines others" },
+    { "qqq", "unknown op 'qqq': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) defines "
+             "others" },
+    { "relu6(ad(x,y))",
+      "op, character 7: unknown op 'ad': relu6, hardtanh, scale, add, fma, blend or turn; --define-op "
+      "(kiln_op_define) defines others" },
     { "x", "'x' is an array: write an op of it, such as copy" },
     { "x(1)",
-      "unknown op 'x': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
+      "unknown op 'x': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) defines others" },
     { "3", "the expression takes no array" },
     { "add(x)", "add takes 2 arguments, got 1" },
     { "relu6(x,x)", "relu6 takes 1 argument, got 2" },
@@ -160,11 +174,26 @@ static const struct {
     { "-inf", "the expression takes no array" },
     { "inf", "the expression takes no array" },
     { "hardtanh(1 2)", "op, character 12: expected ')' at '2)'" },
-    { "hardtanh(?)", "op, character 10: '?' is reserved for scalars given at launch: write a number" },
-    { "hardtanh(?,?)", "op, character 10: '?' is reserved for scalars given at launch: write a number" },
     { "hardtanh(? 1)", "op, character 12: expected ')' at '1)'" },
-    { "?", "expected a value at '?'" },
-    { "hardtanh(hi=?)", "op, character 13: '?' is reserved for scalars given at launch: write a number" },
+    { "?", "the expression takes no array" },
+    { "x+?x", "op, character 3: 'x' is a scalar here, and an array before" },
+    { "?k*x+k", "op, character 6: 'k' is an array here, and a scalar before" },
+    { "x*?Lr", "op, character 4: 'Lr' cannot name a scalar: take lower-case letters, digits and '_'" },
+    { "x+?+?+?+?+?+?+?+?+?", "op, character 19: one scalar too many: an expression takes at most 8" },
+    { "(x,y", "op, character 5: ')' is missing behind the last value" },
+    { "(x,)", "op, character 4: expected a value at ')'" },
+    { "(x,y) + 1", "op, character 7: unexpected '+ 1' behind the expression" },
+    { "(x,relu6)", "op, character 4: 'relu6' is called with its arguments: relu6(...)" },
+    { "(x,(x,y))", "op, character 6: expected ')' at ',y))'" },
+    { "(x,x,x,x,x,x,x,x,x)", "op, character 18: an expression gives at most 8 values" },
+    { "(a,b)=relu6", "2 names for 1 value" },
+    { "(a)=(x,y)", "1 name for 2 values" },
+    { "(a,a)=(x,y)", "op, character 4: two outputs are named 'a'" },
+    { "(a,B)=(x,y)", "op, character 4: 'B' cannot name an output: take lower-case letters, digits and '_'" },
+    { "(a,b)=", "an op is missing: relu6, hardtanh, scale, add, fma, blend or turn" },
+    { "turn(x,y) * 2", "turn gives 2 values: it stands alone in a spec, and not within an expression" },
+    { "(x,turn(x,y))",
+      "op, character 4: turn gives 2 values: it stands alone in a spec, and not within an expression" },
     { "hardtanh(1,)", "op, character 12: expected a value at ')'" },
     { "hardtanh(,1)", "op, character 10: expected a value at ',1)'" },
     { "hardtanh(", "op, character 10: a value is missing at the end" },
@@ -173,7 +202,7 @@ static const struct {
     { "relu6)", "op, character 6: unexpected ')' behind the expression" },
     { "relu6 x", "op, character 7: unexpected 'x' behind the expression" },
     { "relu6(x)(x)", "op, character 9: unexpected '(x)' behind the expression" },
-    { "relu6(x(x))", "op, character 7: unknown op 'x': relu6, hardtanh, scale, add, fma or blend; --define-op "
+    { "relu6(x(x))", "op, character 7: unknown op 'x': relu6, hardtanh, scale, add, fma, blend or turn; --define-op "
                      "(kiln_op_define) defines others" },
     { "relu6(add)", "op, character 7: 'add' is called with its arguments: add(...)" },
     { "relu6(hardtanh(-1,1))", "op, character 7: hardtanh has inputs that are left out at the outermost call alone: "
@@ -186,14 +215,15 @@ static const struct {
     { "1 + 2", "the expression takes no array" },
     { "min(x, hi=3)", "op, character 8: arguments of a function are given by their place, not by name" },
     { "min", "'min' is called with its arguments: min(...)" },
-    { "within(x)",
-      "unknown op 'within': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
+    { "within(x)", "unknown op 'within': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) "
+                   "defines others" },
     { "x + within", "op, character 5: 'within' cannot name an array: take lower-case letters, digits and '_'" },
     { "x = y", "'x' is an array: write an op of it, such as copy" },
     { "x where y = 1", "'x' is an array: write an op of it, such as copy" },
     { "\x01\xfeqqq\n", "expected a value at '\?\?qqq?'" },
     { "a_name_that_is_much_longer_than_forty_characters",
-      "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma or blend; --define-op "
+      "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma, blend or turn; "
+      "--define-op "
       "(kiln_op_define) defines others" },
 };
 
@@ -322,16 +352,39 @@ static const struct {
     { "relu6(add(x,y))", "kiln_op_relu6(kiln_op_add(x, y))" },
     { "relu6(a + b)", "kiln_op_relu6(kiln_add(x, y))" },
     { "z * x", "kiln_mul(y, x)" },
+    { "x / ?k + ?k * ?", "kiln_add(kiln_over(x, s0), kiln_mul(s0, s1))" },
     { "max(a, b) - c * d", "kiln_sub(kiln_max(x, y), kiln_mul(z, x4))" },
     { "fma(relu6(z),x,blend(y,x,1))", "kiln_op_fma(kiln_op_relu6(z), x, kiln_op_blend(y, x, (kiln_real)0x1p+0))" },
 };
+
+START_TEST(test_expr__an_op_alone_gives_all_its_values)
+{
+    static const char *const calls[] = { "kiln_op_turn(x, y, s0)", "kiln_op_turn__1(x, y, s0)" };
+    kiln__real expr;
+    ck_assert_int_eq(parse(&expr, "(c,s)=turn(by=?)", NULL), KILN_OK);
+    ck_assert(expr.outputs == 2 && expr.scalars == 1 && expr.inputs == 2);
+    ck_assert_str_eq(expr.output_names[1], "s");
+    ck_assert_str_eq(expr.scalar_names[0], "by");
+    const double inputs[] = { 3, 4 }, by = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        kiln__text out = { 0 };
+        kiln__real_emit(&expr, &table, NULL, i, &out);
+        ck_assert_str_eq(kiln__text_string(&out), calls[i]);
+        ck_assert_double_eq(kiln__real_value(&expr, &table, &(kiln__real_numbers){ inputs, NULL, &by }, i), inputs[i]);
+        kiln__text_fini(&out);
+    }
+    const char *text = kiln__op_at(&table, 6)->text;
+    ck_assert_ptr_nonnull(strstr(text, "kiln_op_turn(kiln_real x, kiln_real y, kiln_real by_)\n"));
+    ck_assert_ptr_nonnull(strstr(text, "kiln_op_turn__1(kiln_real x, kiln_real y, kiln_real by_)\n"));
+}
+END_TEST
 
 START_TEST(test_expr__emits_nested_calls_with_exact_literals)
 {
     kiln__text out = { 0 };
     kiln__real expr;
     ck_assert_int_eq(parse(&expr, emitted[_i].text, NULL), KILN_OK);
-    kiln__real_emit(&expr, &table, NULL, &out);
+    kiln__real_emit(&expr, &table, NULL, 0, &out);
     ck_assert_str_eq(kiln__text_string(&out), emitted[_i].emitted);
     kiln__text_fini(&out);
 }
@@ -350,6 +403,7 @@ Suite *kiln_test_lang_expr_suite(void)
     tcase_add_test(tcase, test_expr__has_at_most_256_nodes);
     tcase_add_test(tcase, test_expr__a_failed_allocation_is_told);
     tcase_add_loop_test(tcase, test_expr__a_megabyte_is_refused_at_once, 0, 6);
+    tcase_add_test(tcase, test_expr__an_op_alone_gives_all_its_values);
     tcase_add_loop_test(tcase, test_expr__emits_nested_calls_with_exact_literals, 0, COUNT(emitted));
     suite_add_tcase(suite, tcase);
     return suite;

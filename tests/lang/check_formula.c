@@ -129,7 +129,7 @@ static const struct {
     { "min(elems=1, 2)", "arguments are given by their place here, not by name: 'elems'" },
     { "min(elems=, 2)", "arguments are given by their place here, not by name: 'elems'" },
     { "min(?, 2)", "expected a value at '?'" },
-    { "? 1 : 2", "expected a value at '? 1 : 2'" },
+    { "? 1 : 2", "expected an operator at '1 : 2'" },
     { "2 ** 3", "there is no power **: write x * x" },
     { "min", "unknown name 'min'" },
     { "1 / zero", "division by zero" },

@@ -79,9 +79,10 @@ START_TEST(test_manifest__reads_every_declaration)
     ck_assert(arguments->size_count == 1 && arguments->arg_count == 3);
     ck_assert(arguments->args[0].in_place && !arguments->args[1].in_place);
     ck_assert(arguments->args[1].each && !arguments->args[0].each);
-    ck_assert_str_eq(kiln__arg_name(&arguments->args[1], 2), "z");
+    const kiln__operands operands = kiln__operands_plain(KILN__DTYPE_F32, 3);
+    ck_assert_str_eq(kiln__arg_name(&arguments->args[1], &operands, 2), "z");
     ck_assert(kiln__arguments_flat(arguments) && kiln__arguments_elementwise(arguments));
-    ck_assert(kiln__arguments_inputs(arguments, 3) == 3 && kiln__arguments_count(arguments, 3) == 5);
+    ck_assert(kiln__arguments_inputs(arguments, 3) == 3 && kiln__arguments_count(arguments, &operands) == 5);
     ck_assert_ptr_eq(t->text, sample);
     ck_assert_ptr_eq(t->body, strstr(sample, "/* not a declaration"));
     ck_assert_ptr_null(t->cpu_text);
@@ -236,7 +237,7 @@ static const struct {
       "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]" },
     { ARGS("//! arg b in f32[tile]\n//! grid 1"), 5, "formula 'tile': unknown name 'tile'" },
     { "//! template toy\n//! param block 32..64 = 32\n" TAIL, 9,
-      "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH" },
+      "arg x... stands for those of an op, and the template takes none: write inputs LOW..HIGH" },
     { ARGS("//! grid 1\n//! grid 2"), 6, "given twice, first on line 5" },
     { ARGS("//! grid 1, 2, 3, 4"), 5, "write one to three formulas: X, Y, Z" },
     { ARGS("//! grid 1,"), 5, "write one to three formulas: X, Y, Z" },

@@ -360,6 +360,46 @@ START_TEST(test_templates__numbers_arrive_in_their_types)
 }
 END_TEST
 
+START_TEST(test_templates__outputs_and_scalars_are_arguments)
+{
+    float x[5] = { 1, 2, 3, 4, 5 }, y[5] = { 1, 1, 1, 1, 1 }, sum[5] = { 0 };
+    unsigned char less[5] = { 9, 9, 9, 9, 9 };
+    const uint64_t n = 5;
+    double rate = 0.5, limit = 3;
+    kiln_kernel *kernel = kiln_test_get(service, "op=(s,l)=(x + ?rate * y, x < ?limit) target=cpu");
+    kiln_arg args[] = { KILN_ARRAY(sum, sizeof(sum)),
+                        KILN_ARRAY(less, sizeof(less)),
+                        KILN_ARRAY(x, sizeof(x)),
+                        KILN_ARRAY(y, sizeof(y)),
+                        KILN_VALUE(rate),
+                        KILN_VALUE(limit) };
+    check_ok(kiln_launch(kernel, NULL, &n, 1, args, 6, NULL, &report));
+    ck_assert(sum[0] == 1.5f && sum[4] == 5.5f && less[1] == 1 && less[2] == 0);
+    rate = 2;
+    args[0] = args[2]; /* in place */
+    check_ok(kiln_launch(kernel, NULL, &n, 1, args, 6, NULL, &report));
+    ck_assert(x[0] == 3 && x[4] == 7 && less[0] == 1 && less[4] == 0);
+    args[0] = args[1];
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 6, NULL, &report), KILN_EINVAL, "argument out0 needs 20 bytes");
+    args[0] = KILN_ARRAY(sum, sizeof(sum));
+    args[1] = KILN_ARRAY((unsigned char *)sum + 4, 5);
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 6, NULL, &report), KILN_EOVERLAP, "arguments out0 and out1 overlap");
+    args[1] = KILN_ARRAY(less, sizeof(less));
+    args[5] = args[3];
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 6, NULL, &report), KILN_EINVAL,
+           "argument s1 is a number of type f64");
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 5, NULL, &report), KILN_EINVAL, "takes 6 arguments");
+    void *outs[] = { sum, less };
+    const void *ins[] = { x, y };
+    expect(kiln_launch_n(kernel, n, outs, 2, ins, 2, NULL, &report), KILN_EINVAL, "takes 2 numbers beside the arrays");
+    kiln_kernel_release(kernel);
+    kernel = kiln_test_get(service, "op=(x + y, x < y) target=cpu");
+    check_ok(kiln_launch_n(kernel, n, outs, 2, ins, 2, NULL, &report));
+    ck_assert(sum[0] == 4 && less[0] == 0);
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
 /* A template with sizes that takes an op: the sum of each row of what the op makes of its inputs. */
 START_TEST(test_templates__any_template_takes_an_op)
 {
@@ -550,6 +590,7 @@ Suite *kiln_test_spec_templates_suite(void)
     tcase_add_test(tcase, test_templates__a_signature_tells_the_type_of_the_result);
     tcase_add_test(tcase, test_templates__kernels_say_what_they_take);
     tcase_add_test(tcase, test_templates__numbers_arrive_in_their_types);
+    tcase_add_test(tcase, test_templates__outputs_and_scalars_are_arguments);
     tcase_add_test(tcase, test_templates__any_template_takes_an_op);
     tcase_add_test(tcase, test_templates__arrays_and_numbers_are_told_apart);
     tcase_add_test(tcase, test_templates__a_gpu_gets_grid_block_shared_memory_and_parameters);

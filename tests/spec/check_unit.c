@@ -55,6 +55,14 @@ static const struct {
       "#define KILN_UNIT 1\n"
       "#define KILN_DTYPE_F16 1\n"
       "#define KILN_INPUTS 1\n"
+      "#define KILN_ALL(M) M(0)\n"
+      "#define KILN_EACH(M) M(0)\n"
+      "#define KILN_OUTPUTS 1\n"
+      "#define KILN_ALL_OUT(M) M(0)\n"
+      "#define KILN_EACH_OUT(M) M(0)\n"
+      "#define kiln_value0 kiln_value\n"
+      "#define KILN_ALL_SCALARS(M)\n"
+      "#define KILN_EACH_SCALARS(M)\n"
       "#define KILN_BLOCK 256\n"
       "#define KILN_ELEMS 16\n"
       "#define KILN_VECTOR 8\n"
@@ -72,6 +80,14 @@ static const struct {
       "#define KILN_UNIT 1\n"
       "#define KILN_DTYPE_BF16 1\n"
       "#define KILN_INPUTS 3\n"
+      "#define KILN_ALL(M) M(0) M(1) M(2)\n"
+      "#define KILN_EACH(M) M(0), M(1), M(2)\n"
+      "#define KILN_OUTPUTS 1\n"
+      "#define KILN_ALL_OUT(M) M(0)\n"
+      "#define KILN_EACH_OUT(M) M(0)\n"
+      "#define kiln_value0 kiln_value\n"
+      "#define KILN_ALL_SCALARS(M)\n"
+      "#define KILN_EACH_SCALARS(M)\n"
       "#define KILN_BLOCK 128\n"
       "#define KILN_ELEMS 8\n"
       "#define KILN_VECTOR 8\n"
@@ -223,6 +239,26 @@ START_TEST(test_unit__inputs_of_several_types_have_their_own)
     ck_assert_ptr_null(strstr(plain->source, "#define KILN_TYPED"));
     kiln__unit_free(mixed);
     kiln__unit_free(plain);
+}
+END_TEST
+
+START_TEST(test_unit__outputs_and_scalars_are_parameters)
+{
+    kiln__unit *unit = make("op=(a,b)=(x*?k,x>y) dtype=f16");
+    const kiln__plan *plan = unit->plan;
+    ck_assert_ptr_nonnull(strstr(unit->source, "// op=(x*?s0,x>y) dtype=f16 block="));
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_OUTPUTS 2\n#define KILN_ALL_OUT(M) M(0) M(1)\n"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_RESULT1 kiln_bool\n"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_STORE0(v) kiln_store_f16(v)\n"));
+    ck_assert_ptr_nonnull(
+        strstr(unit->source, "kiln_value(kiln_real x, kiln_real y, kiln_real s0) { return kiln_mul(x, s0); }"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "kiln_value1(kiln_real x, kiln_real y, kiln_real s0) { return (x > y"));
+    ck_assert(plan->outputs == 2 && plan->inputs == 2 && plan->scalars == 1 && plan->arg_count == 6);
+    ck_assert_str_eq(plan->args[1].name, "out1"); /* kernels are shared, names are not */
+    ck_assert_str_eq(plan->args[5].name, "s0");
+    ck_assert(plan->args[0].bytes == 2 && plan->args[1].bytes == 1 && plan->args[5].bytes == 8);
+    ck_assert(plan->flat && plan->elementwise);
+    kiln__unit_free(unit);
 }
 END_TEST
 
@@ -421,6 +457,7 @@ Suite *kiln_test_spec_unit_suite(void)
     tcase_add_test(tcase, test_unit__different_specs_give_different_source);
     tcase_add_test(tcase, test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable);
     tcase_add_test(tcase, test_unit__inputs_of_several_types_have_their_own);
+    tcase_add_test(tcase, test_unit__outputs_and_scalars_are_parameters);
     tcase_add_test(tcase, test_unit__rule_says_how_to_launch);
     tcase_add_loop_test(tcase, test_unit__what_a_template_cannot_do_is_said, 0, COUNT(impossible));
     tcase_add_test(tcase, test_unit__enumerations_are_numbered);

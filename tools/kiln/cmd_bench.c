@@ -138,7 +138,7 @@ static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
     const option_row rows[] = {
         { "size", 's', OPTION_LIST, "N|NAME=N",
           "elements, or a list; default 2^28 on a GPU, 2^24 on the cpu; or a size", &args->size },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30, on the cpu 120 for up to 256 MiB",
           &args->rounds },
         { "no-verify", 0, OPTION_FLAG, NULL, "do not check the results first", &args->no_verify },
@@ -185,8 +185,8 @@ static int settle_arrays(bench_case *one)
     one->inputs = takes.in;
     if (!one->types)
         return fail(STATUS_FAILED, "no dtype in '%s'", one->info.spec);
-    one->plain = takes.flat && takes.one_type && strcmp(takes.type, one->types) == 0 && takes.out == 1 &&
-                 takes.inout == 0 && takes.in > 0 && takes.in <= MOST_INPUTS;
+    one->plain = takes.flat && !one->values->has_numbers && takes.one_type && strcmp(takes.type, one->types) == 0 &&
+                 takes.out == 1 && takes.inout == 0 && takes.in > 0 && takes.in <= MOST_INPUTS;
     one->type = one->plain ? dtype_named(one->types) : NULL;
     return STATUS_DONE;
 }
@@ -563,23 +563,6 @@ static json_t *timing_json(json_t *object, const kiln_timing *timing, uint64_t e
     return object;
 }
 
-/* The sizes and numbers of a kernel that takes them by name. A double of JSON does not hold every number. */
-static void put_values(json_t *object, const bench_case *one, const text_list *texts)
-{
-    const kiln_signature *signature = one->info.signature;
-    json_t *sizes = json_object(), *numbers = json_object();
-    if (one->flat)
-        return;
-    for (size_t i = 0; i < signature->size_count; i++)
-        json_put(sizes, signature->sizes[i], json_count(one->values->sizes[i]), NULL);
-    for (size_t i = 0; i < signature->param_count; i++) {
-        const char *name = signature->params[i]->name;
-        if (signature->params[i]->role == KILN_ROLE_SCALAR)
-            json_put(numbers, name, json_text(argvalues_find(texts, name, NULL)), NULL);
-    }
-    json_put(object, "sizes", sizes, "args", numbers, NULL);
-}
-
 static void print_json(const bench_set *set)
 {
     json_t *results = json_array(), *ceilings = json_array();
@@ -587,7 +570,8 @@ static void print_json(const bench_set *set)
         const bench_case *one = &set->cases[i];
         json_t *object = json_new("device", json_text(one->info.device), "spec", json_text(one->info.spec), NULL);
         timing_json(object, &one->timing, one->elements, one->bytes, one->ratio, one->group);
-        put_values(object, one, &set->args->texts.numbers);
+        argvalues_json(object, one->info.signature, one->flat ? &one->elements : one->values->sizes, one->flat,
+                       &set->args->texts.numbers);
         json_put(object, "verified", set->args->no_verify ? json_null() : json_true(), "against",
                  json_text(one->against), "source", json_text(one->info.origin_name), "compile_ms",
                  json_number(one->info.compile_ms), "first_get_ms", json_number(one->first_get_ms), "get_us",

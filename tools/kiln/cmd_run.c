@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/words.h"
 #include "commands.h"
@@ -31,12 +32,12 @@ typedef struct run_args {
 /* An array that is an argument of the kernel. */
 typedef struct run_array {
     const kiln_param *param;
-    uint32_t index;       /* among the parameters of the kernel */
-    size_t place;         /* among the arguments of a launch */
-    npy_array npy;        /* its file or, of a result that is not read, its shape */
-    const char *to;       /* the file of a result */
-    void *host, *device;  /* its memory, NULL until it is made; the same where that is enough */
-    struct output output; /* of a result */
+    uint32_t index;        /* among the parameters of the kernel */
+    size_t place;          /* among the arguments of a launch */
+    npy_array npy;         /* its file or, of a result that is not read, its shape */
+    const char *from, *to; /* the files of an input and of a result */
+    void *host, *device;   /* its memory, NULL until it is made; the same where that is enough */
+    struct output output;  /* of a result */
 } run_array;
 
 /* One run, from the files to the result. Parts that are not yet made are NULL. */
@@ -60,23 +61,37 @@ typedef struct run_job {
 } run_job;
 
 static const struct usage usage = {
-    "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [--out FILE.npy ...] [options]",
-    "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape and\n"
+    "kiln run SPEC --in [NAME=]FILE.npy ... --out [NAME=]FILE.npy ... [options]",
+    "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the results with their shape and\n"
     "dtype, or the type of the op's result or of out=. Arrays are .npy files in C order, little endian, all of one\n"
-    "shape and dtype: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is\n"
-    "stored as <u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. A template can declare other shapes\n"
-    "of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. A file is never converted.\n"
-    "FILE of --out may be one of the inputs: it is replaced only when all results are there.",
+    "shape: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as\n"
+    "<u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Files of several types are converted as\n"
+    "PyTorch does. A template can declare other shapes of its arrays, several results, and unsigned numbers: <u2\n"
+    "is u16, <u4 u32, <u8 u64. FILE of --out may be one of the inputs: it is replaced only when all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
-    "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
+    "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
 };
+
+/* The length of NAME in "NAME=FILE"; 0: the text is the path of a file. */
+static size_t name_length(const char *text)
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return text[length] == '=' ? length : 0;
+}
+
+static const char *file_part(const char *text)
+{
+    size_t length = name_length(text);
+    return length > 0 ? text + length + 1 : text;
+}
 
 static void parse_args(run_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
-        { "out", 'o', OPTION_LIST, "FILE", "write the result to FILE; once for each result, in order", &args->out },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "in", 'i', OPTION_LIST, "FILE", "an input, FILE or NAME=FILE; once for each, by name or in order",
+          &args->in },
+        { "out", 'o', OPTION_LIST, "FILE", "write a result to FILE or NAME=FILE; once for each, likewise", &args->out },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
         { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a user-defined template that no input has",
           &args->texts.sizes },
         { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu, bit for bit or within a tolerance", &args->verify },
@@ -90,8 +105,8 @@ static void parse_args(run_args *args, int argc, char **argv)
         options_refuse(&usage, "no output given, expected --in FILE.npy for each input and --out FILE.npy");
     for (size_t i = 1; i < args->out.count; i++)
         for (size_t k = 0; k < i; k++)
-            if (strcmp(args->out.items[i], args->out.items[k]) == 0)
-                options_refuse(&usage, "--out %s is given twice", args->out.items[i]);
+            if (strcmp(file_part(args->out.items[i]), file_part(args->out.items[k])) == 0)
+                options_refuse(&usage, "--out %s is given twice", file_part(args->out.items[i]));
 }
 
 static int refuse(const run_job *job, kiln_status status)
@@ -121,13 +136,64 @@ static int check_counts(const run_job *job, kernel_takes takes)
     return STATUS_DONE;
 }
 
+/* The place of the file that an array is read from, or written to; NULL: it is not. */
+static const char **file_of(run_array *array, bool result)
+{
+    if (result)
+        return array->param->role != KILN_ROLE_IN ? &array->to : NULL;
+    return is_read(array) ? &array->from : NULL;
+}
+
+/* Refuses "NAME=FILE" where no array has the name, and no file the whole text as its path. */
+static int check_name(const run_job *job, const char *text, bool result)
+{
+    char *names = need_copy("");
+    if (name_length(text) == 0 || access(text, F_OK) == 0)
+        return STATUS_DONE;
+    for (size_t i = 0; i < job->count; i++)
+        if (result ? job->arrays[i].param->role != KILN_ROLE_IN : is_read(&job->arrays[i]))
+            text_append(&names, ", ", "%s", job->arrays[i].param->name);
+    return fail(STATUS_USAGE, "--%s %s: the kernel %s no such array: %s", result ? "out" : "in", text,
+                result ? "writes" : "reads", names);
+}
+
+/* "NAME=FILE" is for the array of that name, and any other text a file for the first array that has none. */
+static int bind_files(run_job *job, const text_list *texts, bool result)
+{
+    for (int by_name = 1; by_name >= 0; by_name--)
+        for (size_t i = 0; i < texts->count; i++) {
+            const char *text = texts->items[i];
+            run_array *named = NULL, *next = NULL;
+            for (size_t k = 0; k < job->count; k++) {
+                run_array *array = &job->arrays[k];
+                const char **file = file_of(array, result), *name = array->param->name;
+                if (file && strlen(name) == name_length(text) && strncmp(name, text, strlen(name)) == 0)
+                    named = array;
+                if (file && !*file && !next)
+                    next = array;
+            }
+            if ((named != NULL) != (by_name != 0))
+                continue;
+            int status = named ? STATUS_DONE : check_name(job, text, result);
+            if (status)
+                return status;
+            if (!named && !next) /* one too many: check_counts tells when the kernel is known */
+                break;
+            const char **place = file_of(named ? named : next, result);
+            if (named && *place)
+                return fail(STATUS_USAGE, "--%s %s: the array has a file already, %s", result ? "out" : "in", text,
+                            *place);
+            *place = named ? file_part(text) : text;
+        }
+    return STATUS_DONE;
+}
+
 /* Finds the arrays of the signature that the spec has now. Opens no file. */
 static int find_arrays(run_job *job)
 {
     const kiln_signature *signature = spec_signature(job->spec);
     kernel_takes takes = signature_takes(signature);
-    const text_list *files = &job->args->out;
-    size_t place = 0, results = 0;
+    size_t place = 0;
     /* A spec without the op that its template wants has no inputs, and is refused with the kernel. */
     int status = takes.in + takes.inout > 0 ? check_counts(job, takes) : STATUS_DONE;
     if (status)
@@ -144,14 +210,18 @@ static int find_arrays(run_job *job)
             continue;
         *array = (run_array){ .param = param, .index = i, .place = at, .npy.fd = -1, .output.fd = -1 };
         job->count++;
-        if (param->role == KILN_ROLE_IN)
-            continue;
-        array->to = results < files->count ? files->items[results] : "";
-        array->npy.path = array->to; /* until an input of the same argument is opened */
-        results++;
-        job->result = job->result ? job->result : array;
+        if (param->role != KILN_ROLE_IN && !job->result)
+            job->result = array;
     }
-    return STATUS_DONE;
+    status = bind_files(job, &job->args->in, false);
+    if (!status)
+        status = bind_files(job, &job->args->out, true);
+    for (size_t i = 0; i < job->count; i++) {
+        run_array *array = &job->arrays[i];
+        array->to = array->param->role == KILN_ROLE_IN ? NULL : array->to ? array->to : "";
+        array->npy.path = array->to; /* until an input of the same argument is opened */
+    }
+    return status;
 }
 
 /* Whether the spec gives the type of an argument that is read. */
@@ -181,13 +251,28 @@ static const char *natural_dtype(const run_job *job)
     return equal ? first : need_format("(%s)", list);
 }
 
+/* Of several inputs with open types, one whose file can mean two. */
+static int check_natural(const run_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const run_array *array = &job->arrays[i];
+        const dtype *natural = dtype_of_descr(array->npy.descr);
+        if (follows_spec(array) && array->param->follows_dtype == 3 && natural && !natural->of_specs)
+            return fail(STATUS_USAGE,
+                        "%s: has dtype %s, which is %s or the bits of another type: name all types, such as "
+                        "dtype=(f32,bf16)",
+                        array->npy.path, natural->descr, natural->name);
+    }
+    return STATUS_DONE;
+}
+
 /* An open dtype is that of the inputs whose types are the spec's. */
 static int settle_dtype(run_job *job)
 {
     kiln_spec *changed = NULL;
     const char *natural = *kiln_spec_field(job->spec, "dtype") ? "" : natural_dtype(job);
     if (!*natural)
-        return STATUS_DONE;
+        return *kiln_spec_field(job->spec, "dtype") || job->args->in.count < 2 ? STATUS_DONE : check_natural(job);
     kiln_status status = kiln_spec_with(&changed, job->spec, need_format("dtype=%s", natural), &job->session->report);
     if (status)
         return refuse(job, status);
@@ -262,10 +347,9 @@ static int open_inputs(run_job *job)
 {
     int status = STATUS_DONE;
     const npy_array *first = NULL;
-    size_t used = 0;
     for (size_t i = 0; i < job->count && !status; i++)
         if (is_read(&job->arrays[i]))
-            status = npy_open(&job->arrays[i].npy, job->args->in.items[used++]);
+            status = npy_open(&job->arrays[i].npy, job->arrays[i].from);
     if (!status)
         status = settle_dtype(job);
     for (size_t i = 0; i < job->count && !status; i++) {

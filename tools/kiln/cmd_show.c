@@ -9,6 +9,7 @@
 #include "kernels/sourceargs.h"
 #include "show/machine.h"
 #include "show/resources.h"
+#include "show/signature.h"
 #include "text/format.h"
 #include "text/jsonout.h"
 
@@ -16,7 +17,7 @@ enum { MOST_BLOCKS = 64 };
 
 typedef struct show_args {
     const char *spec; /* or the path of a CUDA file that declares no template */
-    bool source_only, ptx, sass, resources, spec_only, key, cubin, object, log;
+    bool source_only, ptx, sass, resources, spec_only, signature, key, cubin, object, log;
     const char *output;
     const char *target; /* of a file */
     const char *block;  /* a list, or NULL */
@@ -28,7 +29,8 @@ typedef struct show_args {
 } show_args;
 
 static const struct usage usage = {
-    "kiln show SPEC|FILE.cu [--source|--ptx|--sass|--resources|--spec|--key|--log|--cubin|--object] [options]",
+    "kiln show SPEC|FILE.cu [--source|--ptx|--sass|--resources|--spec|--signature|--key|--log|--cubin|--object] "
+    "[options]",
     "Shows the kernel of SPEC. Without a choice: the whole spec, where the compiled result came from, its\n"
     "parts and the resources it needs. No GPU is needed: name target=sm_90, or target=cpu. For a CUDA file that\n"
     "is no template it shows the same of the result of kiln build; --target names its target.",
@@ -45,6 +47,8 @@ static void parse_args(show_args *args, int argc, char **argv)
         { "sass", 0, OPTION_FLAG, NULL, "the machine code, disassembled", &args->sass },
         { "resources", 0, OPTION_FLAG, NULL, "registers, stack, spills and shared memory", &args->resources },
         { "spec", 0, OPTION_FLAG, NULL, "the canonical spec with every field set", &args->spec_only },
+        { "signature", 0, OPTION_FLAG, NULL, "the arrays and numbers that a launch takes; compiles nothing",
+          &args->signature },
         { "key", 0, OPTION_FLAG, NULL, "the key of the result in the cache", &args->key },
         { "log", 0, OPTION_FLAG, NULL, "the compiler's log", &args->log },
         { "cubin", 0, OPTION_FLAG, NULL, "the cubin's bytes", &args->cubin },
@@ -60,16 +64,18 @@ static void parse_args(show_args *args, int argc, char **argv)
     kernel_words kernel = words_kernel(&usage, &words, 0);
     args->is_source = kernel.is_source;
     args->spec = kernel.is_source ? kernel.file : words_text(&usage, &kernel);
-    int chosen = args->source_only + args->ptx + args->sass + args->resources + args->spec_only + args->key +
-                 args->cubin + args->object + args->log;
+    int chosen = args->source_only + args->ptx + args->sass + args->resources + args->spec_only + args->signature +
+                 args->key + args->cubin + args->object + args->log;
     if (chosen > 1)
         options_refuse(&usage, "choose one thing to show");
-    if (args->output && (chosen == 0 || args->resources))
+    if (args->output && (chosen == 0 || args->resources || args->signature))
         options_refuse(&usage, "--output needs a choice such as --ptx or --cubin");
     if ((args->cubin || args->object) && args->common.json)
         options_refuse(&usage, "bytes cannot be shown as JSON; use --output FILE without --json");
     if ((args->cubin || args->object) && !args->output && isatty(STDOUT_FILENO))
         options_refuse(&usage, "bytes are not for a terminal; use --output FILE");
+    if (args->is_source && args->signature)
+        options_refuse(&usage, "--signature is of a spec; of a file see kiln build");
     if (!args->is_source && (args->target || args->block || source_args_given(&args->source)))
         options_refuse(&usage,
                        "'%s' is a spec: --function, --target, --block, -I, -D and --option are for CUDA files; write "
@@ -162,6 +168,20 @@ static int show_program(struct session *session, const show_args *args, const ki
     return STATUS_DONE;
 }
 
+static int show_signature(struct session *session, const show_args *args, const kiln_spec *spec)
+{
+    const kiln_signature *signature = NULL;
+    kiln_status status = kiln_spec_signature(&signature, spec, &session->report);
+    if (status)
+        return session_status(session, status, NULL);
+    if (args->common.json)
+        json_print(json_new("spec", json_text(args->spec), "sizes", texts_json(signature->sizes, signature->size_count),
+                            "args", signature_json(signature, false), NULL));
+    else
+        signature_print(signature, false);
+    return STATUS_DONE;
+}
+
 static int show_spec(struct session *session, const show_args *args)
 {
     kiln_spec *spec = NULL;
@@ -169,6 +189,11 @@ static int show_spec(struct session *session, const show_args *args)
     char *source = NULL;
     kiln_report *report = &session->report;
     kiln_status status = kiln_spec_parse(&spec, session->service, args->spec, report);
+    if (!status && args->signature) {
+        int shown = show_signature(session, args, spec);
+        kiln_spec_free(spec);
+        return shown;
+    }
     if (!status)
         status = args->source_only ? kiln_spec_source(&source, spec, report)
                                    : build_spec(&program, session->service, spec, report);

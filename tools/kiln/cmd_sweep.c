@@ -65,7 +65,7 @@ static void parse_args(sweep_args *args, int argc, char **argv)
     const option_row rows[] = {
         { "size", 's', OPTION_LIST, "N|NAME=N", "elements of each array; or a size of a user-defined template",
           &args->texts.sizes },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },

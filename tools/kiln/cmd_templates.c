@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "kernels/argvalues.h"
 #include "kernels/trial.h"
+#include "show/signature.h"
 #include "text/jsonout.h"
 #include "text/table.h"
 
@@ -68,21 +69,6 @@ static void print_tunes(const kiln_template_info *info)
 
 /* ---- Arguments and the launch */
 
-/* The declared word for a role; a number has none. */
-static const char *role_word(const kiln_param *param)
-{
-    return param->role == KILN_ROLE_IN      ? "in"
-           : param->role == KILN_ROLE_OUT   ? (param->in_place ? "out inplace" : "out")
-           : param->role == KILN_ROLE_INOUT ? "inout"
-                                            : "number";
-}
-
-static const char *type_word(const kiln_param *param)
-{
-    static const char *const names[] = { NULL, "dtype", "otype", "itype" };
-    return names[param->follows_dtype] ? names[param->follows_dtype] : param->type;
-}
-
 /* "X, Y": without the directions at the end that have 1. */
 static const char *directions(const char *const formulas[3])
 {
@@ -93,19 +79,6 @@ static const char *directions(const char *const formulas[3])
     for (int i = 0; i < count; i++)
         text_append(&text, ", ", "%s", formulas[i]);
     return text;
-}
-
-/* "[rows, cols]" of an array, "= n" of a number with a formula. */
-static const char *shape_text(const kiln_param *param)
-{
-    char *text = need_copy("");
-    if (param->role == KILN_ROLE_FORMULA)
-        return need_format("= %s", param->shape[0]);
-    if (param->dims == 0)
-        return "given at launch";
-    for (uint32_t i = 0; i < param->dims; i++)
-        text_append(&text, ", ", "%s", param->shape[i]);
-    return need_format("[%s]", text);
 }
 
 /* "": none is declared. */
@@ -132,45 +105,23 @@ static void print_launch(const kiln_template_info *info)
         printf("shared  %s\n", info->shared);
     if (*tolerance_of(info))
         printf("agree   within %s\n", tolerance_of(info));
-    struct table *table = table_new("argument|role|type|shape or value");
-    for (size_t i = 0; i < signature->param_count; i++) {
-        const kiln_param *param = signature->params[i];
-        table_row(table, (const char *const[]){ param->name, role_word(param), type_word(param), shape_text(param) });
-    }
     putchar('\n');
-    table_print(table, stdout);
+    signature_print(signature, true);
     putchar('\n');
-}
-
-static json_t *texts_json(const char *const *texts, size_t count)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_add(list, json_text(texts[i]));
-    return list;
-}
-
-/* The value of a number that no formula gives is null, and so is that of an array. */
-static json_t *argument_json(const kiln_param *param)
-{
-    return json_new("name", json_text(param->name), "role", json_text(role_word(param)), "type",
-                    json_text(type_word(param)), "shape", texts_json(param->shape, param->dims), "value",
-                    json_text(param->role == KILN_ROLE_FORMULA ? param->shape[0] : NULL), NULL);
 }
 
 static void put_launch(json_t *object, const kiln_template_info *info)
 {
     const kiln_signature *signature = info->signature;
-    json_t *dtypes = json_array(), *arguments = json_array();
+    json_t *dtypes = json_array();
     for (const char *at = info->dtypes; *at; at += strspn(at, ", ")) {
         json_add(dtypes, json_text(need_format("%.*s", (int)strcspn(at, ","), at)));
         at += strcspn(at, ",");
     }
-    for (size_t i = 0; i < signature->param_count; i++)
-        json_add(arguments, argument_json(signature->params[i]));
-    json_put(object, "dtypes", dtypes, "sizes", texts_json(signature->sizes, signature->size_count), "args", arguments,
-             "tile", json_text(info->tile), "grid", texts_json(signature->grid, 3), "block", texts_json(info->block, 3),
-             "shared", json_text(info->shared), "tolerance", json_text(tolerance_of(info)), NULL);
+    json_put(object, "dtypes", dtypes, "sizes", texts_json(signature->sizes, signature->size_count), "args",
+             signature_json(signature, true), "tile", json_text(info->tile), "grid", texts_json(signature->grid, 3),
+             "block", texts_json(info->block, 3), "shared", json_text(info->shared), "tolerance",
+             json_text(tolerance_of(info)), NULL);
 }
 
 static void print_template(const kiln_template_info *info)

@@ -97,7 +97,7 @@ static void parse_args(tune_args *args, int argc, char **argv)
     const option_row rows[] = {
         { "size", 's', OPTION_LIST, "N|NAME=N",
           "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
         { "budget", 'b', OPTION_NUMBER, "SECONDS", "end after so long; default 30", &args->budget },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "all", 'a', OPTION_FLAG, NULL, "print every variant, not the fastest ten", &args->all },

@@ -43,7 +43,7 @@ static void parse_args(watch_args *args, int argc, char **argv)
         { "target", 't', OPTION_TEXT, "NAME", "sm_90, or cpu; default the device's", &args->target },
         { "size", 's', OPTION_LIST, "N|NAME=N",
           "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
         { "once", 0, OPTION_FLAG, NULL, "one round, and its exit status", &args->once },
     };
     text_list words = { NULL, 0 };

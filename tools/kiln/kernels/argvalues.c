@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "text/format.h"
+#include "text/jsonout.h"
 
 kernel_takes signature_takes(const kiln_signature *signature)
 {
@@ -19,9 +20,9 @@ kernel_takes signature_takes(const kiln_signature *signature)
         takes.in += param->role == KILN_ROLE_IN;
         takes.out += param->role == KILN_ROLE_OUT;
         takes.inout += param->role == KILN_ROLE_INOUT;
-        takes.flat = takes.flat && param->dims == 1 && strcmp(param->shape[0], signature->sizes[0]) == 0;
         if (param->dims == 0) /* a number */
             continue;
+        takes.flat = takes.flat && param->dims == 1 && strcmp(param->shape[0], signature->sizes[0]) == 0;
         takes.type = *takes.type ? takes.type : param->type;
         takes.one_type = takes.one_type && strcmp(takes.type, param->type) == 0;
     }
@@ -187,4 +188,20 @@ kiln_work argvalues_work(const arg_values *values, bool flat)
     work.args = values->args;
     work.arg_count = values->has_numbers ? values->arg_count : 0;
     return work;
+}
+
+void argvalues_json(json_t *object, const kiln_signature *signature, const uint64_t *sizes, bool flat,
+                    const text_list *numbers)
+{
+    if (flat && numbers->count == 0)
+        return;
+    json_t *extents = json_object(), *values = json_object();
+    for (size_t i = 0; i < signature->size_count; i++)
+        json_put(extents, signature->sizes[i], json_count(sizes[i]), NULL);
+    for (size_t i = 0; i < numbers->count; i++) {
+        const char *value = strchr(numbers->items[i], '=') + 1;
+        json_put(values, need_format("%.*s", (int)(value - numbers->items[i]) - 1, numbers->items[i]), json_text(value),
+                 NULL);
+    }
+    json_put(object, "sizes", extents, "args", values, NULL);
 }

@@ -2,12 +2,14 @@
 #ifndef KILN_TOOLS_ARGVALUES_H
 #define KILN_TOOLS_ARGVALUES_H
 
+#include <jansson.h>
+
 #include "cli/common.h"
 
-enum { ARGVALUES_ARGS = 12, ARGVALUES_SIZES = 4 };
+enum { ARGVALUES_ARGS = 33, ARGVALUES_SIZES = 4 };
 
 typedef struct kernel_takes {
-    bool flat;        /* one size, which is the extent of every array, and no number given at launch */
+    bool flat;        /* one size, which is the extent of every array */
     bool one_type;    /* all arrays have elements of `type` */
     const char *type; /* of the first array's elements; "": there is no array */
     uint32_t in, out, inout;
@@ -49,5 +51,10 @@ kiln_work argvalues_work(const arg_values *values, bool flat);
 /* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *given, if not NULL, grows by how many
  * there are. */
 const char *argvalues_find(const text_list *texts, const char *name, size_t *given);
+
+/* Puts "sizes" and "args" into an object, unless a flat kernel takes nothing but its arrays. Sizes are
+ * numbers. Numbers are texts as they are given, for a double of JSON does not hold every one of them. */
+void argvalues_json(json_t *object, const kiln_signature *signature, const uint64_t *sizes, bool flat,
+                    const text_list *numbers);
 
 #endif

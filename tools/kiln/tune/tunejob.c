@@ -112,7 +112,7 @@ static json_t *success_json(const kiln_tuning *tuning, kiln_service *service, co
                             const tune_job *job, const arg_values *values)
 {
     kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
-    json_t *rows = json_array(), *sizes = json_object(), *numbers = json_object();
+    json_t *rows = json_array();
     kiln_tuning_get_info(tuning, &info);
     for (size_t i = 0; i < info.result_count; i++) {
         variant_row row = variant_of(info.results[i], info.bytes);
@@ -127,18 +127,8 @@ static json_t *success_json(const kiln_tuning *tuning, kiln_service *service, co
         json_text(info.verified_by), "learnt", json_boolean(*info.wisdom != '\0'), "wisdom",
         json_text(wisdom_file(service, spec, job, &info)), "not_learnt", json_text(info.not_learnt), "spec",
         json_text(info.results[0]->spec), "variant_results", rows, NULL);
-    if (spec_is_flat(spec))
-        return object;
-    /* Sizes are numbers in JSON. Numbers are texts, for a double of JSON does not hold every one of them. */
-    const kiln_signature *signature = spec_signature(spec);
-    for (size_t i = 0; i < values->size_count; i++)
-        json_put(sizes, signature->sizes[i], json_count(values->sizes[i]), NULL);
-    for (size_t i = 0; i < signature->param_count; i++) {
-        const char *name = signature->params[i]->name;
-        if (signature->params[i]->role == KILN_ROLE_SCALAR)
-            json_put(numbers, name, json_text(argvalues_find(&job->texts.numbers, name, NULL)), NULL);
-    }
-    json_put(object, "sizes", sizes, "args", numbers, NULL);
+    bool flat = spec_is_flat(spec);
+    argvalues_json(object, spec_signature(spec), flat ? &info.elements : values->sizes, flat, &job->texts.numbers);
     return object;
 }
 
