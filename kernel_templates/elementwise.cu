@@ -51,25 +51,6 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 
-/* A word is what one access moves: KILN_VECTOR elements of an input or of the result. */
-struct alignas(32) kiln_word32 {
-    unsigned long long a, b, c, d;
-};
-
-template <int bytes> struct kiln_word;
-template <> struct kiln_word<1> { typedef unsigned char type; };
-template <> struct kiln_word<2> { typedef unsigned short type; };
-template <> struct kiln_word<4> { typedef unsigned int type; };
-template <> struct kiln_word<8> { typedef uint2 type; };
-template <> struct kiln_word<16> { typedef uint4 type; };
-template <> struct kiln_word<32> { typedef kiln_word32 type; };
-
-template <typename T> union kiln_lanes {
-    typedef typename kiln_word<KILN_VECTOR * sizeof(T)>::type word_t;
-    word_t word;
-    T lane[KILN_VECTOR];
-};
-
 /* Of input k: the words that a thread holds, how it gets them, element j of word m, and element i of the array. */
 #define KILN_ADVANCE(k) x##k += start;
 #define KILN_WORDS(k)   kiln_lanes<KILN_TYPE(k)> w##k[KILN_ACCESSES];
@@ -90,48 +71,6 @@ template <typename T> union kiln_lanes {
 #define KILN_PARAMETERS                                                       \
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long n \
         KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
-
-template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
-{
-    return __ldcs(from);
-}
-
-KILN_FN kiln_word32 kiln_fetch_stream(const kiln_word32 *from)
-{
-    kiln_word32 w;
-    asm volatile("ld.global.cs.v4.b64 {%0, %1, %2, %3}, [%4];"
-                 : "=l"(w.a), "=l"(w.b), "=l"(w.c), "=l"(w.d)
-                 : "l"(__cvta_generic_to_global(from)));
-    return w;
-}
-
-template <typename W> KILN_FN void kiln_put_stream(W *to, W w)
-{
-    __stcs(to, w);
-}
-
-KILN_FN void kiln_put_stream(kiln_word32 *to, kiln_word32 w)
-{
-    asm volatile("st.global.cs.v4.b64 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "l"(__cvta_generic_to_global(to)), "l"(w.a), "l"(w.b), "l"(w.c), "l"(w.d)
-                 : "memory");
-}
-
-template <typename T> KILN_FN typename kiln_lanes<T>::word_t kiln_fetch(const T *array, unsigned index)
-{
-    const typename kiln_lanes<T>::word_t *from = (const typename kiln_lanes<T>::word_t *)array + index;
-    return KILN_CACHE == KILN_CACHE_PLAIN ? *from : kiln_fetch_stream(from);
-}
-
-template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename kiln_lanes<T>::word_t w)
-{
-    typename kiln_lanes<T>::word_t *to = (typename kiln_lanes<T>::word_t *)array + index;
-    if (KILN_CACHE == KILN_CACHE_PLAIN)
-        *to = w;
-    else
-        kiln_put_stream(to, w);
-}
 
 /* One tile per block. Thread t moves words t, t + KILN_BLOCK, ... of the tile, so that neighbours read neighbours, and
  * starts all its loads before it needs the first. The last tile may be short: its odd elements, fewer than a word

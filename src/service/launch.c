@@ -209,6 +209,18 @@ static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[
     return submit_pieces(p, entry, n, stream);
 }
 
+/* Whether an entry may be launched with these pointers and sizes. */
+static bool fits(const passing *p, uint32_t entry)
+{
+    const kiln__plan *plan = p->kernel->plan;
+    if ((p->bits & p->kernel->odd[entry]) != 0)
+        return false;
+    if (plan->conditions[entry] == UINT32_MAX)
+        return true;
+    kiln__number_or holds = kiln__formulas_value(&plan->formulas, &p->formulas, plan->conditions[entry]);
+    return holds.missing == NULL && holds.value != 0;
+}
+
 /* Checks the arguments against each other, and submits. n is the first of the sizes. */
 static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
 {
@@ -225,10 +237,11 @@ static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
     }
     if (status != KILN_OK || is_empty)
         return status;
-    while (entry < kernel->entry_count && (p->bits & kernel->odd[entry]))
+    while (entry < kernel->entry_count && !fits(p, entry))
         entry++;
     if (entry == kernel->entry_count && entry > 0)
-        return FAIL(p->report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
+        return FAIL(p->report, KILN_EALIGN,
+                    "no entry point of the template takes pointers of this alignment, and these sizes");
     return is_large ? submit_large(p, entry, grid, n, stream) : submit_grid(p, entry, grid, stream);
 }
 

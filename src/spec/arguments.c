@@ -100,6 +100,14 @@ kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *
                                              : arg->type;
 }
 
+const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
+{
+    kiln__layout layout = arg->broadcast ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
+    bool one = layout == KILN__LAYOUT_ONE || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
+               (dim == 1 && layout == KILN__LAYOUT_COLUMN);
+    return one ? "1" : arg->formulas[dim];
+}
+
 uint32_t kiln__arguments_count(const kiln__arguments *arguments, const kiln__operands *operands)
 {
     uint32_t count = 0;
@@ -176,7 +184,7 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     p->plan->scalars += arg->role == KILN__ARG_SCALAR;
     for (uint32_t i = 0; i < KILN__DIMS_MAX; i++)
         if (arg->formulas[i] != NULL)
-            out->formulas[i] = add_formula(p, arg->formulas[i]);
+            out->formulas[i] = add_formula(p, kiln__arg_extent(arg, p->operands, k, i));
 }
 
 /* Calculates a formula of parameters, where there is one. */
@@ -234,6 +242,9 @@ static void fill_plan(planner *p)
             p->plan->grid_dims = i + 1;
     }
     p->plan->traffic = arguments->traffic != NULL ? add_formula(p, arguments->traffic) : UINT32_MAX;
+    for (uint32_t i = 0; i < KILN__ENTRIES_MAX; i++)
+        p->plan->conditions[i] =
+            arguments->conditions[i] != NULL ? add_formula(p, arguments->conditions[i]) : UINT32_MAX;
     p->plan->flat = kiln__arguments_flat(arguments);
     p->plan->elementwise = kiln__arguments_elementwise(arguments);
 }

@@ -10,6 +10,7 @@
 enum {
     KILN__SIZES_MAX = 4,
     KILN__DECLARED_MAX = 12,
+    KILN__ENTRIES_MAX = 4,
     KILN__ARGS_MAX = KILN__DECLARED_MAX + KILN__OUTPUTS_MAX + KILN__INPUTS_MAX + KILN__SCALARS_MAX - 3,
     KILN__DIMS_MAX = 4,
     KILN__ARG_NAME = KILN__OP_NAME_SIZE
@@ -28,10 +29,20 @@ typedef struct kiln__declared_arg {
     kiln__arg_role role;
     kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's, _RESULT: that of its result, _INPUT: that of each input */
     bool each;        /* stands for all inputs of the op, "x...", its outputs, "out...", or its scalars, "s..." */
-    bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
+    bool in_place;  /* an output that may be one of the inputs: it depends on their elements of the same index alone */
+    bool broadcast; /* inputs that may have one row or one column for all: layout= tells which */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
+
+/* How an input lies in a kernel of rows and columns. */
+typedef enum kiln__layout {
+    KILN__LAYOUT_FULL,
+    KILN__LAYOUT_ROW,    /* one row for all */
+    KILN__LAYOUT_COLUMN, /* one column for all */
+    KILN__LAYOUT_ONE,    /* one element for all */
+    KILN__LAYOUT_END
+} kiln__layout;
 
 /* What the arguments of a template stand for in a spec. Names are borrowed. */
 typedef struct kiln__operands {
@@ -39,6 +50,7 @@ typedef struct kiln__operands {
     uint32_t input_count, output_count, scalar_count; /* of the op; without one there is an output and nothing else */
     struct {
         kiln__dtype type; /* "itype" and "otype" */
+        kiln__layout layout;
         const char *name;
     } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
     const char *scalars[KILN__SCALARS_MAX];
@@ -56,6 +68,7 @@ typedef struct kiln__arguments {
     char *grid[3], *block[3]; /* formulas, NULL: 1 */
     char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
     char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
+    char *conditions[KILN__ENTRIES_MAX]; /* formulas: where an entry may be launched, NULL: always */
 } kiln__arguments;
 
 /* One size, which is the extent of every array: kiln_launch_n takes such arguments, if no number is given at launch. */
@@ -77,6 +90,9 @@ uint32_t kiln__arg_count(const kiln__declared_arg *arg, const kiln__operands *op
 /* The name and the type of the k-th of them. */
 const char *kiln__arg_name(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
 kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+
+/* The formula of a dimension of the k-th of them, as it is declared: "1" where the layout of an input has one. */
+const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim);
 
 /* How many parameters a kernel has. */
 uint32_t kiln__arguments_count(const kiln__arguments *arguments, const kiln__operands *operands);
@@ -124,7 +140,8 @@ typedef struct kiln__plan {
     uint32_t grid[3];   /* formulas */
     uint32_t grid_dims; /* how many of them are declared; the others are 1 */
     uint32_t block[3], shared;
-    uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
+    uint32_t traffic;                       /* a formula, UINT32_MAX where none is declared */
+    uint32_t conditions[KILN__ENTRIES_MAX]; /* likewise, of each entry */
     char text[];
 } kiln__plan;
 

@@ -13,6 +13,7 @@ enum {
     FIELD_TEMPLATE,
     FIELD_DTYPE,
     FIELD_OUT,
+    FIELD_LAYOUT,
     FIELD_MATH,
     FIELD_TARGET,
     FIELD_N,
@@ -20,8 +21,8 @@ enum {
 };
 
 static const char *const field_names[] = {
-    [FIELD_OP] = "op",     [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype", [FIELD_OUT] = "out",
-    [FIELD_MATH] = "math", [FIELD_TARGET] = "target",     [FIELD_N] = "n"
+    [FIELD_OP] = "op",         [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",   [FIELD_OUT] = "out",
+    [FIELD_LAYOUT] = "layout", [FIELD_MATH] = "math",         [FIELD_TARGET] = "target", [FIELD_N] = "n"
 };
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
@@ -157,8 +158,8 @@ static const char *math_at(const void *data, size_t i)
 
 kiln__math kiln__math_default(const kiln__template *template)
 {
-    bool chooses =
-        template->origin == NULL && kiln__template_takes_op(template) && kiln__arguments_flat(&template->arguments);
+    bool chooses = template->origin == NULL && kiln__template_takes_op(template) &&
+                   (kiln__arguments_flat(&template->arguments) || kiln__template_broadcasts(template));
     return chooses ? KILN__MATH_TORCH : KILN__MATH_PORTABLE;
 }
 
@@ -167,6 +168,13 @@ static kiln_status check_math(const kiln__template *template, kiln__math math, k
     if (math == KILN__MATH_UNSET || math == KILN__MATH_PORTABLE || kiln__math_default(template) == KILN__MATH_TORCH)
         return KILN_OK;
     return FAIL(report, KILN_ESPEC, "template %s takes no math=%s: portable", template->name, math_names[math]);
+}
+
+static kiln_status check_layout(const kiln__template *template, const kiln__fields *spec, kiln_report *report)
+{
+    if (spec->layout_count == 0 || kiln__template_broadcasts(template))
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "template %s takes no layout: its arrays are all of one shape", template->name);
 }
 
 static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
@@ -188,6 +196,8 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     status = check_dtypes(template, spec, report);
     if (status == KILN_OK)
         status = check_results(template, spec, report);
+    if (status == KILN_OK)
+        status = check_layout(template, spec, report);
     if (status == KILN_OK)
         status = check_math(template, spec->math, report);
     if (status == KILN_OK && spec->op_set)
@@ -265,6 +275,42 @@ static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report 
     return status;
 }
 
+static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row", "column", "one" };
+
+static const char *layout_at(const void *data, size_t i)
+{
+    (void)data;
+    return i < KILN__LAYOUT_END ? layout_names[i] : NULL;
+}
+
+/* "(full,row)", a word for each input. */
+static kiln_status set_layout(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    kiln__fields set = *spec;
+    bool is_list = value.length > 1 && value.text[0] == '(' && value.text[value.length - 1] == ')';
+    kiln__word items = is_list ? (kiln__word){ value.text + 1, value.length - 2 } : (kiln__word){ NULL, 0 };
+    set.layout_count = 0;
+    if (value.length > 0 && !is_list)
+        return FAIL(report, KILN_ESPEC, "layout=%s: write one for each input, such as layout=(full,row)",
+                    kiln__word_quote(value).text);
+    while (items.text != NULL) {
+        kiln__word item = kiln__word_cut_item(&items);
+        int layout = 0;
+        while (layout < KILN__LAYOUT_END && !kiln__word_is(item, layout_names[layout]))
+            layout++;
+        if (layout == KILN__LAYOUT_END)
+            return FAIL(report, KILN_ESPEC, "unknown layout '%s': %s", kiln__word_quote(item).text,
+                        kiln__word_hint(item, layout_at, NULL).text);
+        if (set.layout_count == KILN__INPUTS_MAX)
+            return FAIL(report, KILN_ESPEC, "layout has more than %d words", KILN__INPUTS_MAX);
+        set.layouts[set.layout_count++] = (kiln__layout)layout;
+    }
+    kiln_status status = check_layout(spec->template, &set, report);
+    if (status == KILN_OK)
+        *spec = set;
+    return status;
+}
+
 static bool are_equal(const kiln__dtype *types, uint32_t count)
 {
     for (uint32_t k = 1; k < count; k++)
@@ -281,16 +327,25 @@ static kiln_status check_list(int field, uint32_t count, uint32_t wanted, const 
                 field_names[field], count, count == 1 ? "" : "s", verb, wanted, wanted == 1 ? "" : "s");
 }
 
-/* Equal types for all inputs are one dtype, and likewise of outputs. */
-static kiln_status settle_types(kiln__fields *spec, kiln_report *report)
+/* Equal types for all inputs are one dtype, and likewise of outputs. Layouts that are all full are none. */
+static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
 {
     kiln_status status = KILN_OK;
+    bool full = true;
     if (!spec->op_set)
         return KILN_OK;
     if (spec->typed > 0)
         status = check_list(FIELD_DTYPE, spec->typed, spec->op->inputs, "takes", report);
     if (spec->result_count > 1 && status == KILN_OK)
         status = check_list(FIELD_OUT, spec->result_count, spec->op->outputs, "gives", report);
+    if (spec->layout_count > 0 && status == KILN_OK && spec->layout_count != spec->op->inputs)
+        status = FAIL(report, KILN_ESPEC, "layout has %u word%s, and the op takes %u array%s: write one for each",
+                      spec->layout_count, spec->layout_count == 1 ? "" : "s", spec->op->inputs,
+                      spec->op->inputs == 1 ? "" : "s");
+    for (uint32_t k = 0; k < spec->layout_count; k++)
+        full = full && spec->layouts[k] == KILN__LAYOUT_FULL;
+    if (status == KILN_OK && full)
+        spec->layout_count = 0;
     if (status == KILN_OK && are_equal(spec->inputs, spec->typed))
         spec->typed = 0;
     if (status == KILN_OK && are_equal(spec->results, spec->result_count) && spec->result_count > 1)
@@ -378,10 +433,14 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__real *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
-        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype,   [FIELD_OUT] = set_result,
-        [FIELD_MATH] = set_math,         [FIELD_TARGET] = set_target, [FIELD_N] = set_n
-    };
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word,
+                                          kiln_report *) = { [FIELD_TEMPLATE] = set_template,
+                                                             [FIELD_DTYPE] = set_dtype,
+                                                             [FIELD_OUT] = set_result,
+                                                             [FIELD_LAYOUT] = set_layout,
+                                                             [FIELD_MATH] = set_math,
+                                                             [FIELD_TARGET] = set_target,
+                                                             [FIELD_N] = set_n };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -396,7 +455,7 @@ kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word fiel
     kiln__fields set = *spec;
     kiln_status status = set_field(&set, room, id, kiln__word_trim(value), report);
     if (status == KILN_OK)
-        status = settle_types(&set, report);
+        status = settle_lists(&set, report);
     if (status == KILN_OK)
         *spec = set;
     return status;
@@ -504,6 +563,8 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->typed = 0;
         } else if (id == FIELD_OUT) {
             spec->result_count = 0;
+        } else if (id == FIELD_LAYOUT) {
+            spec->layout_count = 0;
         } else if (id == FIELD_MATH) {
             spec->math = KILN__MATH_UNSET;
         } else if (id >= FIELD_PARAM) {
@@ -521,7 +582,7 @@ kiln_status kiln__fields_update(kiln__fields *fields, kiln__real *room, const ch
     if (status == KILN_OK)
         status = parse_fields(fields, room, line, report);
     if (status == KILN_OK)
-        status = settle_types(fields, report);
+        status = settle_lists(fields, report);
     return status == KILN_OK ? kiln__requires_check(fields, fields, NULL, report) : status;
 }
 
@@ -543,6 +604,8 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->dtype != KILN__DTYPE_UNSET;
     case FIELD_OUT:
         return spec->result_count > 0;
+    case FIELD_LAYOUT:
+        return spec->layout_count > 0;
     case FIELD_MATH:
         return spec->math != KILN__MATH_UNSET;
     case FIELD_TARGET:
@@ -584,6 +647,11 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         as_list = !are_equal(spec->results, spec->result_count);
         append_types(spec->results, as_list ? spec->result_count : 1, as_list, out);
         break;
+    case FIELD_LAYOUT:
+        for (uint32_t k = 0; k < spec->layout_count; k++)
+            kiln__text_printf(out, "%s%s", k == 0 ? "(" : ",", layout_names[spec->layouts[k]]);
+        kiln__text_append(out, ")");
+        break;
     case FIELD_MATH:
         kiln__text_append(out, math_names[spec->math]);
         break;
@@ -623,6 +691,7 @@ static void append_fields(const kiln__fields *spec, bool named, size_t start, ki
     append_field(spec, FIELD_DTYPE, start, out);
     if (kiln__spec_casts(spec))
         append_field(spec, FIELD_OUT, start, out);
+    append_field(spec, FIELD_LAYOUT, start, out);
     if (spec->math != kiln__math_default(spec->template))
         append_field(spec, FIELD_MATH, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)

@@ -31,6 +31,8 @@ typedef struct kiln__fields {
     uint32_t typed;                         /* how many of them are set; 0: all have the dtype */
     kiln__dtype results[KILN__OUTPUTS_MAX]; /* of each output, "out=(f16,f32)", where the template declares otype */
     uint32_t result_count;                  /* how many of them are set; 0: open, 1: the first is that of all */
+    kiln__layout layouts[KILN__INPUTS_MAX]; /* of each input, "layout=(full,row)" */
+    uint32_t layout_count;                  /* how many of them are set; 0: all are full */
     kiln__math math;                        /* KILN__MATH_UNSET if open */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
@@ -38,7 +40,7 @@ typedef struct kiln__fields {
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 7 };
+enum { KILN__FIELDS_FIXED = 8 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -153,6 +155,9 @@ bool kiln__spec_has_other_results(const kiln__fields *spec);
 /* The type of input k of the op. The dtype is set. */
 kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k);
 
+/* How input k of the op lies, in a template that broadcasts. */
+kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
+
 /* The operands of the template's arguments. The dtype is set; an open result counts as the dtype. `named`: with the
  * names of the expression, which are borrowed; else all specs of a kernel have the same. */
 kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named);
@@ -161,8 +166,9 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named);
 unsigned kiln__spec_bytes(const kiln__fields *spec);
 unsigned kiln__spec_out_bytes(const kiln__fields *spec);
 
-/* Element i of an array that is input k, as the number of the dtype that it is converted to. */
-double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i);
+/* The element of an array that is input k for element i of the outputs, as the number of the dtype that it is converted
+ * to. The outputs have so many columns where the template broadcasts. */
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns);
 
 /* KILN_ESPEC where the op has no value for numbers of the dtype. */
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report);

@@ -31,7 +31,7 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
     for (uint64_t i = 0; i < n; i++) {
         double inputs[KILN__INPUTS_MAX];
         for (uint32_t j = 0; j < op->inputs; j++)
-            inputs[j] = kiln__spec_input_value(spec, j, in[j], i);
+            inputs[j] = kiln__spec_input_value(spec, j, in[j], i, 1);
         const kiln__real_numbers numbers = { inputs, params, NULL };
         double want = kiln__real_value(reference, &spec->catalog->ops, &numbers, 0);
         double got = kiln__dtype_value(results, i, result);

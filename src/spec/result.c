@@ -18,6 +18,11 @@ kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k)
     return k < spec->typed ? spec->inputs[k] : spec->dtype;
 }
 
+kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
+{
+    return k < spec->layout_count ? spec->layouts[k] : KILN__LAYOUT_FULL;
+}
+
 kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
 {
     static const char *const outputs[KILN__OUTPUTS_MAX] = { "out0", "out1", "out2", "out3",
@@ -29,6 +34,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     out.scalar_count = op->scalars;
     for (uint32_t k = 0; k < op->inputs; k++) {
         out.inputs[k].type = kiln__spec_input(spec, k);
+        out.inputs[k].layout = kiln__spec_layout(spec, k);
         out.inputs[k].name = named ? op->input_names[k] : kiln__input_names[k];
     }
     for (uint32_t k = 0; k < out.output_count; k++) {
@@ -62,10 +68,15 @@ unsigned kiln__spec_out_bytes(const kiln__fields *spec)
     return bytes;
 }
 
-double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i)
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns)
 {
     kiln__dtype type = kiln__spec_input(spec, k);
-    double value = kiln__dtype_value(array, i, type);
+    kiln__layout layout = kiln__spec_layout(spec, k);
+    uint64_t at = layout == KILN__LAYOUT_FULL     ? i
+                  : layout == KILN__LAYOUT_ROW    ? i % columns
+                  : layout == KILN__LAYOUT_COLUMN ? i / columns
+                                                  : 0;
+    double value = kiln__dtype_value(array, at, type);
     return kiln__dtype_holds(spec->dtype, type) ? value : kiln__dtype_round(value, spec->dtype);
 }
 

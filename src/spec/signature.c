@@ -70,7 +70,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const
             param->follows_dtype = follows(arg->type);
             param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
-                param->shape[d] = arg->formulas[d];
+                param->shape[d] = arg->formulas[d] != NULL ? kiln__arg_extent(arg, operands, k, d) : NULL;
         }
     }
     for (int i = 0; i < 3; i++)

@@ -14,7 +14,7 @@ enum {
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
     CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
-                 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + KILN__ENTRIES_MAX
+                 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX
 };
 
 /* The names of a formula, besides bytes, sm and inputs: none, the parameters, also the sizes and the tile. */
@@ -248,11 +248,15 @@ static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word sha
     kiln__word after = shape;
     shape = kiln__word_cut(&after, "]");
     arg->in_place = after.text != NULL && arg->role == KILN__ARG_OUT && kiln__word_is(after, "inplace");
-    if (shape.length == 0 || after.text == NULL || (after.length > 0 && !arg->in_place))
+    arg->broadcast = after.text != NULL && arg->role == KILN__ARG_IN && arg->each && kiln__word_is(after, "broadcast");
+    if (shape.length == 0 || after.text == NULL || (after.length > 0 && !arg->in_place && !arg->broadcast))
         return FAIL(r, "arg %s: write its shape behind the type: %s[FORMULA, ...]%s", arg->name,
                     kiln__dtype_name(arg->type),
                     arg->role == KILN__ARG_OUT ? ", then inplace if it may be an input" : "");
-    return read_shape(r, arg, shape);
+    kiln_status status = read_shape(r, arg, shape);
+    if (status == KILN_OK && arg->broadcast && arg->dims != 2)
+        return FAIL(r, "arg %s: broadcast is for arrays of rows and columns: write [ROWS, COLUMNS]", arg->name);
+    return status;
 }
 
 /* "TYPE = FORMULA", or "TYPE" for a number given at launch, whose `value` has no text. */
@@ -515,6 +519,7 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     return status;
 }
 
+/* "NAME align FORMULA [if FORMULA]": the condition is one of the sizes. */
 static kiln_status read_entry(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
@@ -528,9 +533,15 @@ static kiln_status read_entry(reader *r, kiln__word rest)
     for (uint32_t i = 0; i < out->entry_count; i++)
         if (kiln__word_is(name, out->entries[i].name))
             return FAIL(r, "entry %s is given twice", out->entries[i].name);
+    kiln__word align = cut_condition(&rest);
     out->entries[out->entry_count].name = copy(r, name);
-    out->entries[out->entry_count++].align = copy_formula(r, rest);
-    return KILN_OK;
+    out->entries[out->entry_count].align = copy_formula(r, align);
+    if (rest.text != NULL) {
+        out->arguments.conditions[out->entry_count] = copy_formula(r, rest);
+        r->checks[r->check_count - 1].names = NAMES_SIZES;
+    }
+    out->entry_count++;
+    return r->out_of_memory ? KILN_ENOMEM : KILN_OK;
 }
 
 /* Refuses what a template cannot have among the options that were taken for a unit. */
@@ -830,6 +841,14 @@ static bool declares(const kiln__template *template, kiln__dtype type)
 bool kiln__template_has_result(const kiln__template *template)
 {
     return declares(template, KILN__DTYPE_RESULT);
+}
+
+bool kiln__template_broadcasts(const kiln__template *template)
+{
+    for (uint32_t i = 0; i < template->arguments.arg_count; i++)
+        if (template->arguments.args[i].broadcast)
+            return true;
+    return false;
 }
 
 bool kiln__template_has_types(const kiln__template *template)

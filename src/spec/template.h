@@ -12,7 +12,6 @@
 
 enum {
     KILN__PARAMS_MAX = 16,
-    KILN__ENTRIES_MAX = 4,
     KILN__REQUIRES_MAX = 16,
     KILN__TUNES_MAX = 32,
     KILN__TUNE_VALUES_MAX = 64,
@@ -94,6 +93,9 @@ kiln__dtype kiln__template_dtype(const kiln__template *template);
 
 /* Whether an array of it has the type of the result, "otype", which a spec can name with out=. */
 bool kiln__template_has_result(const kiln__template *template);
+
+/* Whether the inputs of the op may be a row, a column or an element for all, which a spec names with layout=. */
+bool kiln__template_broadcasts(const kiln__template *template);
 
 /* Whether the inputs of the op may have different types, "itype", which a spec names with dtype=(...). */
 bool kiln__template_has_types(const kiln__template *template);

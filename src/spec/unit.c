@@ -55,6 +55,16 @@ static void append_inputs(kiln__text *out, const kiln__fields *spec)
     }
 }
 
+/* "#define KILN_LAYOUT1 KILN_LAYOUT_ROW" for each input. */
+static void append_layouts(kiln__text *out, const kiln__fields *spec)
+{
+    static const char *const names[KILN__LAYOUT_END] = { "FULL", "ROW", "COLUMN", "ONE" };
+    for (uint32_t k = 0; k < KILN__LAYOUT_END; k++)
+        append_define(out, "LAYOUT", names[k], k);
+    for (uint32_t k = 0; k < spec->op->inputs; k++)
+        kiln__text_printf(out, "#define KILN_LAYOUT%u %d\n", k, (int)kiln__spec_layout(spec, k));
+}
+
 /* "#define KILN_RESULT1 kiln_f16" and "#define KILN_STORE1(v) kiln_store_f16(v)" for each of several outputs. */
 static void append_outputs(kiln__text *out, const kiln__fields *spec)
 {
@@ -85,6 +95,8 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "MATH", "FAST", 1);
     append_inputs(out, spec);
     append_outputs(out, spec);
+    if (kiln__template_broadcasts(spec->template))
+        append_layouts(out, spec);
     if (kiln__arguments_each(&spec->template->arguments, KILN__ARG_SCALAR))
         append_lists(out, "_SCALARS", spec->op->scalars);
     for (uint32_t i = 0; i < spec->template->param_count; i++) {

@@ -112,7 +112,8 @@ typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
     const void *ins[KILN__ARGS_MAX];
     double scalars[KILN__SCALARS_MAX];
-    uint32_t output; /* which of the op's outputs the elements are */
+    uint64_t columns; /* see kiln__spec_input_value */
+    uint32_t output;  /* which of the op's outputs the elements are */
 } bounds;
 
 static bool is_within(const bounds *b, const char *got, const char *want, uint64_t i)
@@ -121,7 +122,7 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
     if (b == NULL || b->spec == NULL)
         return false;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
-        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i);
+        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i, b->columns);
     const kiln__real_numbers numbers = { inputs, NULL, b->scalars };
     kiln__dtype result = kiln__spec_result(b->spec, b->output);
     return kiln__bound_agrees(b->spec, &numbers, b->output, kiln__dtype_value(got, i, result),
@@ -445,10 +446,11 @@ static void list_scalars(const kiln__load *load, double scalars[KILN__SCALARS_MA
 static void compare_written(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
-    bool bounded = load->elementwise && count_written(load) == kiln__spec_outputs(c->spec) &&
+    bool aligned = load->elementwise || kiln__template_broadcasts(c->spec->template);
+    bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) &&
                    kiln__template_takes_op(c->spec->template) && !kiln__spec_is_exact(c->spec) &&
                    !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
-    bounds within = { .spec = bounded ? c->spec : NULL };
+    bounds within = { .spec = bounded ? c->spec : NULL, .columns = load->sizes[load->size_count - 1] };
     c->out->bounded = bounded;
     list_inputs(c, within.ins);
     list_scalars(load, within.scalars);

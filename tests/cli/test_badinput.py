@@ -195,6 +195,7 @@ class Arrays(RunCase):
         self.bad("op=bitwise_and", [self.input, other], "bitwise_and", "whole numbers")
         other = self.save("other.npy", self.x.reshape(10, 100))
         self.bad("op=add", [self.input, other], "other.npy", "(10, 100)", "(1000,)")
+        self.bad("op=add template=rowsum", [other, self.save("one.npy", self.x[:100].reshape(1, 100))], "one.npy", "rows")
 
     def test_headers_that_lie(self):
         good = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"

@@ -183,6 +183,56 @@ class Outputs(KilnTest):
                   "--arg", "s0=1", status=2)
 
 
+class Broadcast(KilnTest):
+    def run_on(self, spec, *arrays, words=(), **options):
+        paths = [self.save(f"in{i}.npy", array) for i, array in enumerate(arrays)]
+        out = self.path("out.npy")
+        self.kiln("run", spec, *[word for path in paths for word in ("--in", path)], "--out", out, *words, **options)
+        return np.load(out)
+
+    def test_shapes(self):
+        random = np.random.default_rng(1)
+        for first, second in (((7, 13), (13,)), ((7, 13), (7, 1)), ((2, 3, 4), (4,)), ((2, 3, 4), (3, 4)),
+                              ((2, 3, 4), (2, 1, 1)), ((2, 3, 4), ()), ((1,), (3, 4)), ((3, 1), (1, 4)), ((3,), (1, 3)),
+                              ((0, 3), (3,)), ((5, 1, 1), (5, 2, 3)), ((3, 70_000), (70_000,)), ((1000, 3), (1000, 1)),
+                              ((1, 1), ())):
+            with self.subTest(first=first, second=second):
+                x, y = (random.standard_normal(shape).astype(np.float32) for shape in (first, second))
+                self.assert_same(self.run_on("op=x - y", x, y, words=["--verify"]), np.asarray(x - y), "f32")
+
+    def test_types_outputs_and_scalars(self):
+        random = np.random.default_rng(2)
+        x, bias = random.standard_normal((30, 50)).astype(np.float16), random.standard_normal(50).astype(np.float32)
+        keep = random.random((30, 1)) < 0.5
+        result = self.run_on("op=keep ? x + bias * ?k : 0", keep, x, bias, words=["--arg", "k=2"])
+        self.assert_same(result, np.where(keep, x.astype(np.float32) + bias * np.float32(2), np.float32(0)), "f32")
+
+    def test_in_place(self):
+        x, y = np.ones((4, 5), np.float32), np.arange(5, dtype=np.float32)
+        paths = self.save("x.npy", x), self.save("y.npy", y)
+        self.kiln("run", "op=x + y", "--in", paths[0], "--in", paths[1], "--out", paths[0])
+        self.assert_same(np.load(paths[0]), x + y, "f32")
+
+    def test_geometry_is_kept(self):
+        x, y = np.ones((40, 50), np.float32), np.arange(50, dtype=np.float32)
+        for fields in "block=32 elems=1", "elems=8 vector=2", "cache=stream":
+            self.assert_same(self.run_on("op=x + y " + fields, x, y), x + y, "f32")
+
+    def test_layout_by_name(self):
+        x, y = np.ones((4, 5), np.float32), np.arange(4, dtype=np.float32).reshape(4, 1)
+        self.assert_same(self.run_on("op=x + y template=broadcast layout=(full,column)", x, y), x + y, "f32")
+
+    def test_what_does_not_go(self):
+        x = np.ones((2, 3, 4), np.float32)
+        for other, words in (((2, 1, 4), "more than rows and columns"), ((3, 3), "does not broadcast"),
+                             ((5,), "does not broadcast with (2, 3, 4)")):
+            paths = self.save("x.npy", x), self.save("y.npy", np.ones(other, np.float32))
+            result = self.kiln("run", "op=x + y", "--in", paths[0], "--in", paths[1], "--out", self.path("z.npy"),
+                               status=2)
+            self.assertIn(words, result.stderr)
+            self.assertFalse(os.path.exists(self.path("z.npy")))
+
+
 class Shapes(KilnTest):
     def run_on(self, array):
         path, out = self.save("x.npy", array), self.path("y.npy")

@@ -116,6 +116,10 @@ static const struct {
     { "target=sm_120f", "target=sm_120f" },
     { "target=cpu", "target=cpu" },
     { "op=hardsigmoid_linear(beta=0.25)", "op=hardsigmoid_linear(0.2,0.25)" },
+    { "op=x+y template=broadcast layout=( full , row )", "op=x+y template=broadcast layout=(full,row)" },
+    { "layout=(full,full) template=broadcast op=x+y", "op=x+y template=broadcast" },
+    { "op=x+y template=broadcast layout=", "op=x+y template=broadcast" },
+    { "op=gelu template=broadcast layout=(one) math=fast", "op=gelu template=broadcast layout=(one) math=fast" },
     { "op=(x,y) dtype=f32 out=(f16,f64)", "op=(x,y) dtype=f32 out=(f16,f64)" },
     { "op=(x,y) dtype=f32 out=(f16,f16)", "op=(x,y) dtype=f32 out=f16" },
     { "op=(x>y,y) dtype=f32 out=(bool,f32)", "op=(x>y,y) dtype=f32" },
@@ -159,6 +163,13 @@ static const struct {
     { "op=hardsigmod", KILN_EOP, "unknown op 'hardsigmod': did you mean hardsigmoid?" },
     { "op=add(x)", KILN_EOP, "add takes 2 arguments, got 1" },
     { "op=hardtanh(1,2,3)", KILN_EOP, "hardtanh takes at most 2 parameters (lo, hi), got 3" },
+    { "op=x+y layout=(full,row)", KILN_ESPEC, "template elementwise takes no layout: its arrays are all of one shape" },
+    { "op=x+y template=broadcast layout=(full)", KILN_ESPEC,
+      "layout has 1 word, and the op takes 2 arrays: write one for each" },
+    { "op=x+y template=broadcast layout=row", KILN_ESPEC,
+      "layout=row: write one for each input, such as layout=(full,row)" },
+    { "op=x+y template=broadcast layout=(full,rwo)", KILN_ESPEC, "unknown layout 'rwo': did you mean row?" },
+    { "op=x+y template=broadcast layout=(full,)", KILN_ESPEC, "unknown layout '': full, row, column or one" },
     { "op=x*? template=rowsum", KILN_ESPEC, "template rowsum takes no scalars: write a number in place of ?s0" },
     { "op=(x,y) template=rowsum", KILN_ESPEC, "template rowsum takes ops of one output, this one has 2" },
     { "op=(x,y) out=(f16,f16,f32)", KILN_ESPEC, "out has 3 types, and the op gives 2 arrays: write one for each" },
@@ -201,12 +212,13 @@ static const struct {
     { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC,
-      "unknown field 'foo': op, template, dtype, out, math, block, elems, vector, cache, target or n" },
+      "unknown field 'foo': op, template, dtype, out, layout, math, block, elems, vector, cache, target or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
-      "unknown field 'elems': op, template, dtype, out, math, cache, rows, block, target or n" },
+      "unknown field 'elems': op, template, dtype, out, layout, math, cache, rows, block, target or n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
-    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': compare, elementwise, rowsum, toy, row, pair or narrow" },
+    { "template=zzzz", KILN_ESPEC,
+      "unknown template 'zzzz': broadcast, compare, elementwise, rowsum, toy, row, pair or narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
     { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
     { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },
@@ -292,7 +304,7 @@ START_TEST(test_spec__whole_inputs_are_rounded_to_the_dtype)
             char text[64];
             snprintf(text, sizeof(text), "op=add dtype=(i64,%s)", rows[row_index].dtype);
             parse(&spec, text);
-            ck_assert_double_eq(kiln__spec_input_value(&spec, 0, whole, (uint64_t)i), rows[row_index].values[i]);
+            ck_assert_double_eq(kiln__spec_input_value(&spec, 0, whole, (uint64_t)i, 1), rows[row_index].values[i]);
         }
 }
 END_TEST

@@ -10,6 +10,7 @@
 #include "files/npy.h"
 #include "files/output.h"
 #include "kernels/argvalues.h"
+#include "kernels/broadcast.h"
 #include "kernels/built.h"
 #include "kernels/crash.h"
 #include "kernels/trial.h"
@@ -50,7 +51,9 @@ typedef struct run_job {
     kiln_device_info device_info;
     kiln_device *device;
     bool flat;
-    bool settled; /* an input decided the dtype of the spec */
+    bool settled;    /* an input decided the dtype of the spec */
+    bool broadcasts; /* the inputs have other shapes than the results: */
+    broadcast common;
     run_array arrays[ARGVALUES_ARGS];
     size_t count;
     run_array *result; /* the first that is written */
@@ -63,11 +66,12 @@ typedef struct run_job {
 static const struct usage usage = {
     "kiln run SPEC --in [NAME=]FILE.npy ... --out [NAME=]FILE.npy ... [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the results with their shape and\n"
-    "dtype, or the type of the op's result or of out=. Arrays are .npy files in C order, little endian, all of one\n"
-    "shape: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as\n"
-    "<u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Files of several types are converted as\n"
-    "PyTorch does. A template can declare other shapes of its arrays, several results, and unsigned numbers: <u2\n"
-    "is u16, <u4 u32, <u8 u64. FILE of --out may be one of the inputs: it is replaced only when all results are there.",
+    "dtype, or the type of the op's result or of out=. Arrays are .npy files in C order, little endian, of shapes\n"
+    "that broadcast along rows and columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64,\n"
+    "|b1 bool. bf16 is stored as <u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Files of several\n"
+    "types are converted as PyTorch does. A template can declare other shapes of its arrays, several results, and\n"
+    "unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of --out may be one of the inputs: it is replaced only\n"
+    "when all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
 };
@@ -251,6 +255,20 @@ static const char *natural_dtype(const run_job *job)
     return equal ? first : need_format("(%s)", list);
 }
 
+/* Takes another spec, whose arrays are those of the former one. */
+static int change_spec(run_job *job, const char *fields)
+{
+    kiln_spec *changed = NULL;
+    kiln_status status = kiln_spec_with(&changed, job->spec, fields, &job->session->report);
+    if (status)
+        return refuse(job, status);
+    kiln_spec_free(job->spec);
+    job->spec = changed;
+    for (size_t i = 0; i < job->count; i++)
+        job->arrays[i].param = spec_signature(changed)->params[job->arrays[i].index];
+    return STATUS_DONE;
+}
+
 /* Of several inputs with open types, one whose file can mean two. */
 static int check_natural(const run_job *job)
 {
@@ -269,19 +287,11 @@ static int check_natural(const run_job *job)
 /* An open dtype is that of the inputs whose types are the spec's. */
 static int settle_dtype(run_job *job)
 {
-    kiln_spec *changed = NULL;
     const char *natural = *kiln_spec_field(job->spec, "dtype") ? "" : natural_dtype(job);
     if (!*natural)
         return *kiln_spec_field(job->spec, "dtype") || job->args->in.count < 2 ? STATUS_DONE : check_natural(job);
-    kiln_status status = kiln_spec_with(&changed, job->spec, need_format("dtype=%s", natural), &job->session->report);
-    if (status)
-        return refuse(job, status);
-    kiln_spec_free(job->spec);
-    job->spec = changed;
     job->settled = true;
-    for (size_t i = 0; i < job->count; i++)
-        job->arrays[i].param = spec_signature(changed)->params[job->arrays[i].index];
-    return STATUS_DONE;
+    return change_spec(job, need_format("dtype=%s", natural));
 }
 
 /* The change of the spec with which a file fits an argument; "" where there is none. */
@@ -328,7 +338,7 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
 {
     const npy_array *npy = &array->npy;
     int status = check_type(job, array);
-    if (status)
+    if (status || job->broadcasts)
         return status;
     if (job->flat && !npy_same_shape(npy, first))
         return fail(STATUS_USAGE, "%s: has shape %s, but %s has %s; all inputs must have one shape", npy->path,
@@ -343,6 +353,34 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
     return status;
 }
 
+/* Inputs of several shapes broadcast. If some have fewer elements than the result, the template of rows and columns
+ * computes it. */
+static int settle_broadcast(run_job *job)
+{
+    const npy_array *inputs[ARGVALUES_ARGS];
+    size_t count = 0;
+    bool same = true;
+    for (size_t i = 0; i < job->count; i++)
+        if (is_read(&job->arrays[i]))
+            inputs[count++] = &job->arrays[i].npy;
+    for (size_t i = 1; i < count; i++)
+        same = same && npy_same_shape(inputs[i], inputs[0]);
+    const char *template = kiln_spec_field(job->spec, "template");
+    if (same || (*template && strcmp(template, "elementwise") != 0))
+        return STATUS_DONE;
+    int status = broadcast_find(&job->common, inputs, count);
+    if (status)
+        return status;
+    job->broadcasts = true;
+    job->values.sizes[0] = job->common.full ? job->common.rows * job->common.cols : job->common.rows;
+    job->values.sizes[1] = job->common.cols;
+    job->values.bound[0] = job->values.bound[1] = true;
+    if (job->common.full)
+        return STATUS_DONE;
+    job->flat = false;
+    return change_spec(job, need_format("template=broadcast layout=%s", job->common.layout));
+}
+
 static int open_inputs(run_job *job)
 {
     int status = STATUS_DONE;
@@ -352,6 +390,8 @@ static int open_inputs(run_job *job)
             status = npy_open(&job->arrays[i].npy, job->arrays[i].from);
     if (!status)
         status = settle_dtype(job);
+    if (!status)
+        status = settle_broadcast(job);
     for (size_t i = 0; i < job->count && !status; i++) {
         if (!is_read(&job->arrays[i]))
             continue;
@@ -407,6 +447,10 @@ static int settle_shapes(run_job *job)
     for (size_t i = 0; i < job->count && !status; i++) {
         run_array *array = &job->arrays[i];
         uint64_t shape[KILN_DIMS_MAX];
+        if (job->broadcasts) {
+            status = is_read(array) ? STATUS_DONE : shape_result(array, job->common.shape, job->common.dimensions);
+            continue;
+        }
         if (job->flat && first) {
             status = is_read(array) ? STATUS_DONE : shape_result(array, first->shape, first->dimensions);
             continue;

@@ -1,0 +1,76 @@
+#include "kernels/broadcast.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include "text/format.h"
+
+/* The extent of dimension d of the common shape, which has so many; 1 where an array has fewer. */
+static uint64_t extent_of(const npy_array *array, uint32_t d, uint32_t dimensions)
+{
+    uint32_t missing = dimensions - array->dimensions;
+    return d < missing ? 1 : array->shape[d - missing];
+}
+
+static int find_shape(broadcast *out, const npy_array *const *arrays, size_t count)
+{
+    out->dimensions = 0;
+    for (size_t i = 0; i < count; i++)
+        if (arrays[i]->dimensions > out->dimensions)
+            out->dimensions = arrays[i]->dimensions;
+    for (uint32_t d = 0; d < out->dimensions; d++) {
+        const npy_array *other = NULL; /* whose extent is not 1 */
+        for (size_t i = 0; i < count; i++) {
+            if (extent_of(arrays[i], d, out->dimensions) == 1)
+                continue;
+            if (other && extent_of(other, d, out->dimensions) != extent_of(arrays[i], d, out->dimensions))
+                return fail(STATUS_USAGE, "%s: shape %s does not broadcast with %s of %s: an extent must be equal or 1",
+                            arrays[i]->path, npy_shape_text(arrays[i]), npy_shape_text(other), other->path);
+            other = other ? other : arrays[i];
+        }
+        out->shape[d] = other ? extent_of(other, d, out->dimensions) : 1;
+    }
+    return STATUS_DONE;
+}
+
+static const char *layout_of(bool rows, bool cols)
+{
+    return rows && cols ? "full" : cols ? "row" : rows ? "column" : "one";
+}
+
+/* Neighbouring dimensions are one where the same arrays have them. */
+int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
+{
+    uint64_t extents[2] = { 1, 1 };
+    bool has[2][BROADCAST_ARRAYS] = { { false } };
+    int groups = 0, status = find_shape(out, arrays, count);
+    for (uint32_t d = 0; d < out->dimensions && !status; d++) {
+        bool own[BROADCAST_ARRAYS] = { false };
+        if (out->shape[d] == 1)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            own[i] = extent_of(arrays[i], d, out->dimensions) != 1;
+        bool merges = groups > 0 && memcmp(own, has[groups - 1], sizeof(own)) == 0;
+        if (!merges && groups == 2)
+            return fail(STATUS_USAGE,
+                        "%s: shape %s broadcasts along more than rows and columns: give it the shape of the result",
+                        arrays[count - 1]->path, npy_shape_text(arrays[count - 1]));
+        groups += !merges;
+        memcpy(has[groups - 1], own, sizeof(own));
+        extents[groups - 1] *= out->shape[d];
+    }
+    bool one_group = groups < 2;
+    char *layout = need_copy("");
+    out->rows = one_group ? 1 : extents[0];
+    out->cols = one_group ? extents[0] : extents[1];
+    out->full = true;
+    for (size_t i = 0; i < count; i++) {
+        bool all = has[0][i] || groups == 0;
+        const char *word = one_group ? layout_of(all, all) : layout_of(has[0][i], has[1][i]);
+        out->full = out->full && strcmp(word, "full") == 0;
+        text_append(&layout, ",", "%s", word);
+    }
+    out->layout = need_format("(%s)", layout);
+    return status;
+}
