@@ -18,6 +18,7 @@ typedef struct binder {
     uint16_t *bound; /* for each node of the tree the number of its node in `out` */
     kiln__real *out;
     kiln__word locals[KILN__REAL_LOCALS_MAX]; /* their names */
+    const char *params[KILN__SCALARS_MAX]; /* of each scalar, the parameter in whose place it first stands, or NULL */
     kiln_status status;
     kiln_report *report;
 } binder;
@@ -477,16 +478,6 @@ static void check_count(binder *b, const op_call *c)
          names, given);
 }
 
-/* A scalar without a name gets that of the parameter that it is, unless an array or another scalar has it. */
-static void name_scalar(binder *b, kiln__real_node *scalar, const char *name)
-{
-    kiln__real *out = b->out;
-    kiln__word word = kiln__word_of(name);
-    if (out->scalar_names[scalar->index][0] == '\0' && find_name(out->scalar_names, out->scalars, word) < 0 &&
-        find_name(out->input_names, out->inputs, word) < 0)
-        memcpy(out->scalar_names[scalar->index], name, word.length);
-}
-
 /* The value of a parameter counts as a whole number if it is one, however it is written. */
 static void take_param(binder *b, op_call *c, uint32_t param, uint16_t value, const char *at, kiln__real_node *out)
 {
@@ -498,8 +489,8 @@ static void take_param(binder *b, op_call *c, uint32_t param, uint16_t value, co
         FAIL(b, at, "parameter %s of %s is a number", op->param_names[param], op->name);
     if (b->scope->free && b->status == KILN_OK) {
         number->pointed = false;
-        if (number->kind == KILN__REAL_SCALAR)
-            name_scalar(b, number, op->param_names[param]);
+        if (number->kind == KILN__REAL_SCALAR && b->params[number->index] == NULL)
+            b->params[number->index] = op->param_names[param];
     }
     c->given[op->inputs + param] = true;
     out->args[op->inputs + param] = value;
@@ -839,12 +830,28 @@ static void bind_outputs(binder *b, const kiln__syntax *trees, const char *start
              out->outputs == 1 ? "" : "s");
 }
 
-/* Scalars that got no name are s0, s1, ... by their place. */
-static void name_scalars(kiln__real *out)
+static bool is_free(binder *b, const char *name)
 {
-    for (uint32_t i = 0; i < out->scalars; i++)
-        if (out->scalar_names[i][0] == '\0')
-            snprintf(out->scalar_names[i], sizeof(out->scalar_names[i]), "s%u", i);
+    kiln__word word = kiln__word_of(name);
+    return find_name(b->out->scalar_names, b->out->scalars, word) < 0 &&
+           find_name(b->out->input_names, b->out->inputs, word) < 0;
+}
+
+/* A scalar without a name gets that of its parameter, else s0, s1, ...: one that nothing else has, so that the
+ * canonical text stands for the same expression. */
+static void name_scalars(binder *b)
+{
+    for (uint32_t i = 0, number = 0; i < b->out->scalars; i++) {
+        char *name = b->out->scalar_names[i];
+        if (name[0] == '\0' && b->params[i] != NULL && is_free(b, b->params[i]))
+            memcpy(name, b->params[i], strlen(b->params[i]));
+        while (name[0] == '\0') {
+            char text[KILN__OP_NAME_SIZE];
+            snprintf(text, sizeof(text), "s%u", number++);
+            if (is_free(b, text))
+                memcpy(name, text, strlen(text));
+        }
+    }
 }
 
 static void finish(binder *b, const char *start)
@@ -862,7 +869,7 @@ static void finish(binder *b, const char *start)
     }
     if (b->scope->free) {
         order_inputs(out);
-        name_scalars(out);
+        name_scalars(b);
     }
 }
 

@@ -61,6 +61,10 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
         kiln__text_append(out, " out=");
         kiln__spec_value(spec, "out", out);
     }
+    if (spec->layout_count > 0) {
+        kiln__text_append(out, " layout=");
+        kiln__spec_value(spec, "layout", out);
+    }
     if (spec->math != kiln__math_default(spec->template)) {
         kiln__text_append(out, " math=");
         kiln__spec_value(spec, "math", out);

@@ -38,6 +38,8 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
         append_field(spec, "out", out);
     if (spec->typed > 0)
         append_field(spec, "dtype", out);
+    if (spec->layout_count > 0)
+        append_field(spec, "layout", out);
     if (spec->math == KILN__MATH_FAST)
         kiln__text_append(out, " math=fast");
 }

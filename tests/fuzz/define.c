@@ -2,6 +2,7 @@
 #include "fuzz/fuzz.h"
 #include "lang/real.h"
 #include "spec/catalog.h"
+#include <math.h>
 
 static kiln__catalog *catalog(void)
 {
@@ -40,10 +41,11 @@ static void require_names(const kiln__op *op)
 
 static void require_good(const kiln__op *op)
 {
-    const double inputs[] = { -1.5, 3, 0 };
+    const double inputs[KILN__INPUTS_MAX] = { -1.5, 3, 0, 7, -0.25, 1e30, INFINITY, 2 };
     kiln__op *again;
     kiln_report report = KILN_INIT(kiln_report);
-    FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments", op->name);
+    FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= KILN__INPUTS_MAX && op->params <= KILN__OP_ARGS_MAX,
+                 "%s has arguments", op->name);
     FUZZ_REQUIRE(op->operations <= KILN__REAL_OPERATIONS_MAX, "%s is bounded", op->name);
     FUZZ_REQUIRE(strchr(op->definition, '\n') == NULL, "a definition is one line");
     require_balance(op);

@@ -16,6 +16,8 @@ static const kiln__catalog *catalog(void)
         return &only;
     FUZZ_REQUIRE(kiln__catalog_init(&only, NULL) == KILN_OK, "the embedded templates are good");
     FUZZ_REQUIRE(kiln__op_define(&only.ops, "mine(x, y; p=2) = x + p * y / sqrt(x)", NULL) == KILN_OK, "an op");
+    FUZZ_REQUIRE(kiln__op_define(&only.ops, "pair(x, y; p=1) = (x + p * a, a) where a = x * y", NULL) == KILN_OK,
+                 "an op");
     FUZZ_REQUIRE(kiln__catalog_define(&only,
                                       "//! template twice\n//! dtype f32, f64\n" DECLARED_X
                                       "//! param block 32..1024 step 32 = 64\n//! tile block\n//! entry go align 4\n",
@@ -43,6 +45,13 @@ static void require_equal(const kiln__fields *a, const kiln__fields *b, const ch
     FUZZ_REQUIRE(a->op->whole == b->op->whole && a->op->wide == b->op->wide && a->op->outputs == b->op->outputs &&
                      a->op->scalars == b->op->scalars,
                  "the kind of numbers of %s", line);
+    FUZZ_REQUIRE(a->typed == b->typed && a->layout_count == b->layout_count, "the lists of %s", line);
+    for (uint32_t i = 0; i < KILN__INPUTS_MAX; i++)
+        FUZZ_REQUIRE((i >= a->typed || a->inputs[i] == b->inputs[i]) &&
+                         (i >= a->layout_count || a->layouts[i] == b->layouts[i]),
+                     "input %u of %s", i, line);
+    for (uint32_t i = 0; i < kiln__spec_outputs(a); i++)
+        FUZZ_REQUIRE(kiln__spec_result(a, i) == kiln__spec_result(b, i), "the type of output %u of %s", i, line);
     for (uint32_t i = 0; i < a->template->param_count; i++)
         FUZZ_REQUIRE(a->param_set[i] == b->param_set[i] && (!a->param_set[i] || a->params[i] == b->params[i]),
                      "parameter %s of %s", a->template->params[i].name, line);
@@ -62,9 +71,8 @@ static void require_frozen(const kiln__fields *fields, const char *line)
 /* The canonical text stands for the same spec, and every field can be read and set to what it is. */
 static void require_canonical(const kiln__fields *spec)
 {
-    static const char *const fields[] = {
-        "op", "template", "dtype", "target", "n", "block", "elems", "vector", "cache"
-    };
+    static const char *const fields[] = { "op", "template", "dtype", "out",    "layout", "target",
+                                          "n",  "block",    "elems", "vector", "cache" };
     char *line = format(spec);
     kiln__fields again;
     kiln_report report = KILN_INIT(kiln_report);
