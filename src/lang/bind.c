@@ -854,6 +854,26 @@ static void name_scalars(binder *b)
     }
 }
 
+static bool is_mixed(const binder *b, const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_OP && kiln__op_at(b->scope->ops, node->index)->real->mixed;
+}
+
+/* Whether an output gives whole numbers, by the nodes that it needs. */
+static bool gives_whole(const binder *b, uint16_t root)
+{
+    bool needed[KILN__REAL_NODES_MAX] = { false };
+    needed[root] = true;
+    for (uint32_t i = root + 1u; i-- > 0;) {
+        const kiln__real_node *node = &b->out->nodes[i];
+        if (needed[i] && !is_whole(b, node))
+            return false;
+        for (uint32_t j = 0; needed[i] && j < node->count; j++)
+            needed[node->args[j]] = true;
+    }
+    return true;
+}
+
 static void finish(binder *b, const char *start)
 {
     kiln__real *out = b->out;
@@ -867,6 +887,9 @@ static void finish(binder *b, const char *start)
         out->whole = out->whole && is_whole(b, &out->nodes[i]);
         out->wide = out->wide || is_wide(b, &out->nodes[i]);
     }
+    for (uint32_t i = 0; i < out->outputs; i++)
+        out->mixed =
+            out->mixed || is_mixed(b, kiln__real_root(out, i)) || (!out->whole && gives_whole(b, out->roots[i]));
     if (b->scope->free) {
         order_inputs(out);
         name_scalars(b);

@@ -59,6 +59,7 @@ struct kiln__real {
     bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
     bool fast;     /* it calls a function that has a fast form, which math=fast takes */
     bool whole;    /* it gives whole numbers, if the inputs and the parameters are such */
+    bool mixed;    /* of its outputs some give whole numbers, if those are such, and some do not */
     bool wide;     /* some number in it needs more than 32 bits */
     bool integral; /* it has no value for other inputs */
     bool exact;    /* it has the same bits on every device */

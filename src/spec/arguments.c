@@ -95,7 +95,7 @@ const char *kiln__arg_name(const kiln__declared_arg *arg, const kiln__operands *
 kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
 {
     return arg->type == KILN__DTYPE_UNSET    ? operands->dtype
-           : arg->type == KILN__DTYPE_RESULT ? operands->outputs[k].type
+           : arg->type == KILN__DTYPE_RESULT ? operands->outputs[arg->role == KILN__ARG_OUT ? k : 0].type
            : arg->type == KILN__DTYPE_INPUT  ? operands->inputs[k].type
                                              : arg->type;
 }

@@ -44,7 +44,7 @@ typedef enum kiln__layout {
     KILN__LAYOUT_END
 } kiln__layout;
 
-/* What the arguments of a template stand for in a spec. Names are borrowed. */
+/* The operands of a spec, for which the arguments of a template stand. Names are borrowed. */
 typedef struct kiln__operands {
     kiln__dtype dtype;                                /* stands for "dtype" */
     uint32_t input_count, output_count, scalar_count; /* of the op; without one there is an output and nothing else */

@@ -213,6 +213,22 @@ kiln__dtype kiln__dtype_promote(kiln__dtype a, kiln__dtype b)
     return wider(a, b);
 }
 
+static bool is_f8(kiln__dtype dtype)
+{
+    return dtypes[dtype].kind == REAL && dtypes[dtype].bytes == 1;
+}
+
+/* A type of 8 bits gives way to any other real one, so that it comes last. */
+kiln__dtype kiln__dtype_promote_all(const kiln__dtype *types, uint32_t count)
+{
+    kiln__dtype all = KILN__DTYPE_UNSET;
+    for (uint32_t k = 0; k < count; k++)
+        all = kiln__dtype_promote(all, is_f8(types[k]) ? KILN__DTYPE_UNSET : types[k]);
+    for (uint32_t k = 0; k < count; k++)
+        all = kiln__dtype_promote(all, is_f8(types[k]) ? types[k] : KILN__DTYPE_UNSET);
+    return all;
+}
+
 bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other)
 {
     if (dtypes[other].kind == REAL)

@@ -71,6 +71,9 @@ double kiln__dtype_largest(kiln__dtype dtype); /* finite real value */
  * beside another; here it is the other real type, else f32. Of KILN__DTYPE_UNSET and a type it is that type. */
 kiln__dtype kiln__dtype_promote(kiln__dtype a, kiln__dtype b);
 
+/* The same of any number of arrays, in any order; KILN__DTYPE_UNSET of none. */
+kiln__dtype kiln__dtype_promote_all(const kiln__dtype *types, uint32_t count);
+
 /* Whether each number of one type is a number of the other, which is real or as kiln__dtype_promote gives it. */
 bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other);
 

@@ -253,8 +253,8 @@ static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *
     kiln__fields set = *spec;
     kiln_status status = parse_types(set.inputs, &set.typed, FIELD_DTYPE, value, report);
     set.dtype = KILN__DTYPE_UNSET;
-    for (uint32_t k = 0; k < set.typed && status == KILN_OK; k++)
-        set.dtype = kiln__dtype_promote(set.dtype, set.inputs[k]);
+    if (status == KILN_OK)
+        set.dtype = kiln__dtype_promote_all(set.inputs, set.typed);
     if (value.length > 0 && value.text[0] != '(')
         set.typed = 0;
     if (status == KILN_OK)

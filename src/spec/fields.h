@@ -188,11 +188,12 @@ typedef struct kiln__worst_error {
     uint64_t where;
 } kiln__worst_error;
 
-/* The op of a spec, if its definition has a bound and it is called with its inputs in order, else NULL. */
+/* The op of a spec, if its definition has a bound and it is called alone with its inputs in order, else NULL. */
 const kiln__op *kiln__reference_op(const kiln__fields *spec);
 
-/* Compares n elements of the spec's dtype, which is set. The spec has such an op. */
-void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
-                             kiln__worst_error *out);
+/* Compares n elements of an output. The spec has such an op, and its dtype is set. `scalars` may be NULL where the op
+ * has none. */
+void kiln__reference_compare(const kiln__fields *spec, uint32_t output, uint64_t n, const void *results,
+                             const void *const *in, const double *scalars, kiln__worst_error *out);
 
 #endif

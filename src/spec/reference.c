@@ -5,26 +5,28 @@
 
 const kiln__op *kiln__reference_op(const kiln__fields *spec)
 {
-    if (!spec->op_set || spec->op->count == 0 || spec->op->outputs > 1 || spec->op->scalars > 0)
+    if (!spec->op_set || spec->op->count == 0)
         return NULL;
     const kiln__real_node *nodes = spec->op->nodes, *root = kiln__real_root(spec->op, 0);
     const kiln__op *op = root->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, root->index) : NULL;
     for (uint32_t i = 0; op != NULL && i < op->inputs; i++)
         if (nodes[root->args[i]].kind != KILN__REAL_INPUT || nodes[root->args[i]].index != i)
             op = NULL;
-    return op != NULL && op->bounded ? op : NULL;
+    return op != NULL && op->bounded && op->outputs == spec->op->outputs ? op : NULL;
 }
 
-void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
-                             kiln__worst_error *out)
+void kiln__reference_compare(const kiln__fields *spec, uint32_t output, uint64_t n, const void *results,
+                             const void *const *in, const double *scalars, kiln__worst_error *out)
 {
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
     const kiln__real_node *nodes = spec->op->nodes, *root = kiln__real_root(spec->op, 0);
     double params[KILN__OP_ARGS_MAX];
-    for (uint32_t i = 0; i < op->params; i++)
-        params[i] = nodes[root->args[op->inputs + i]].value;
-    kiln__dtype result = kiln__spec_result(spec, 0);
+    for (uint32_t i = 0; i < op->params; i++) {
+        const kiln__real_node *param = &nodes[root->args[op->inputs + i]];
+        params[i] = param->kind == KILN__REAL_SCALAR ? scalars[param->index] : param->value;
+    }
+    kiln__dtype result = kiln__spec_result(spec, output);
     kiln__fpenv host;
     memset(out, 0, sizeof(*out));
     kiln__fpenv_enter(&host);
@@ -33,7 +35,7 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
         for (uint32_t j = 0; j < op->inputs; j++)
             inputs[j] = kiln__spec_input_value(spec, j, in[j], i, 1);
         const kiln__real_numbers numbers = { inputs, params, NULL };
-        double want = kiln__real_value(reference, &spec->catalog->ops, &numbers, 0);
+        double want = kiln__real_value(reference, &spec->catalog->ops, &numbers, output);
         double got = kiln__dtype_value(results, i, result);
         double far = kiln__dtype_distance(got, want, result);
         if (far > out->worst)

@@ -146,6 +146,8 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
     if (spec->op->integral && kiln__dtype_is_real(computed))
         return refuse(spec, "mixes real numbers with functions of whole ones, in",
                       ": calculate these in an op of their own", report);
+    if (spec->op->mixed && !kiln__dtype_is_real(spec->dtype))
+        return refuse(spec, "gives whole and real numbers, in", ": calculate these in an op of their own", report);
     if (spec->op->wide && computed == KILN__DTYPE_I32)
         return refuse(spec, "has a number that 32 bits do not hold, in which", " is calculated: use i64", report);
     return KILN_OK;

@@ -100,13 +100,18 @@ static char *copy_formula(reader *r, kiln__word word)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",         "template", "dtype",     "target", "n",        "bytes",    "sm",           "inputs",
-        "min",        "max",      "gcd",       "unit",   "fn",       "infinity", "shared_limit", "math",
-        "operations", "out",      "out_bytes", "n_hint", "real",     "whole",    "typed",        "type",
-        "value",      "list",     "each",      "all",    "argument", "parameter"
+        "op",    "template",  "dtype",  "out",  "layout",   "math",      "target",     "n",
+        "bytes", "out_bytes", "n_hint", "sm",   "inputs",   "outputs",   "operations", "shared_limit",
+        "min",   "max",       "gcd",    "unit", "fn",       "infinity",  "real",       "whole",
+        "typed", "list",      "all",    "each", "argument", "parameter", "output",
     };
+    static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
+                                              "store", "layout", "out_", "scalar" };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
+            return true;
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+        if (name.length >= strlen(beginnings[i]) && memcmp(name.text, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
     return false;
 }

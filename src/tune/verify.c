@@ -383,7 +383,7 @@ static kiln_status launch_step(const checking *c, uint64_t start, uint64_t n)
         else
             ins[in++] = places[i];
     }
-    if (c->reference->plan->scalars == 0) /* it may have its arguments in another order */
+    if (c->reference->plan->scalars == 0) /* kiln_launch_n takes them by their roles */
         return kiln__kernel_launch_n(c->reference, n, outs, out, ins, in, NULL, c->report);
     kiln__load_args(load, places, args);
     return kiln__kernel_launch(c->reference, &n, 1, args, load->arg_count, NULL, c->report);
@@ -409,38 +409,45 @@ static void list_inputs(const checking *c, const void *ins[KILN__ARGS_MAX])
             ins[in++] = c->work[i];
 }
 
+/* The scalars of the op. False: the kernel takes other numbers too, of which none is known as one. */
+static bool list_scalars(const checking *c, double scalars[KILN__SCALARS_MAX])
+{
+    uint32_t count = 0, wanted = c->spec->op->scalars;
+    for (uint32_t i = 0; i < c->load->arg_count; i++) {
+        uint32_t bytes = c->load->number_bytes[i];
+        if (bytes > 0 && (count == wanted || bytes != sizeof(double)))
+            return false;
+        if (bytes > 0)
+            memcpy(&scalars[count++], &c->load->numbers[i], sizeof(double));
+    }
+    return count == wanted;
+}
+
 /* Compares the results of a piece with the definition of the op. */
 static void check_definition(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
-    bool applies = c->definition && load->elementwise && count_written(load) == 1;
+    double scalars[KILN__SCALARS_MAX];
+    bool applies = c->definition && load->elementwise && start < REFERENCE_MOST && list_scalars(c, scalars);
     const kiln__op *op = applies ? kiln__reference_op(c->spec) : NULL;
     const void *ins[KILN__ARGS_MAX];
-    const char *got = NULL;
-    kiln__worst_error found;
-    if (op == NULL || start >= REFERENCE_MOST)
+    uint32_t output = 0;
+    if (op == NULL || count_written(load) != op->outputs)
         return;
     list_inputs(c, ins);
-    for (uint32_t i = 0; i < load->count; i++)
-        if (load->arrays[i].written)
-            got = c->got[i];
-    kiln__reference_compare(c->spec, n, got, ins, &found);
     c->out->bound = op->ulps;
-    if (found.worst <= c->out->worst)
-        return;
-    c->out->worst = found.worst;
-    c->out->worst_at = start + found.where;
-    c->out->worst_got = found.got;
-    c->out->worst_want = found.want;
-}
-
-/* The scalars of the op, which are the only numbers given at launch, and doubles. */
-static void list_scalars(const kiln__load *load, double scalars[KILN__SCALARS_MAX])
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < load->arg_count && count < KILN__SCALARS_MAX; i++)
-        if (load->number_bytes[i] == sizeof(double))
-            memcpy(&scalars[count++], &load->numbers[i], sizeof(double));
+    for (uint32_t i = 0; i < load->count; i++) {
+        kiln__worst_error found;
+        if (!load->arrays[i].written)
+            continue;
+        kiln__reference_compare(c->spec, output++, n, c->got[i], ins, scalars, &found);
+        if (found.worst <= c->out->worst)
+            continue;
+        c->out->worst = found.worst;
+        c->out->worst_at = start + found.where;
+        c->out->worst_got = found.got;
+        c->out->worst_want = found.want;
+    }
 }
 
 static void compare_written(const checking *c, uint64_t start, uint64_t n)
@@ -450,10 +457,11 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
     bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) &&
                    kiln__template_takes_op(c->spec->template) && !kiln__spec_is_exact(c->spec) &&
                    !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
-    bounds within = { .spec = bounded ? c->spec : NULL, .columns = load->sizes[load->size_count - 1] };
+    bounds within = { .columns = load->size_count > 0 ? load->sizes[load->size_count - 1] : 1 };
+    bounded = bounded && list_scalars(c, within.scalars);
+    within.spec = bounded ? c->spec : NULL;
     c->out->bounded = bounded;
     list_inputs(c, within.ins);
-    list_scalars(load, within.scalars);
     for (uint32_t i = 0; i < load->count; i++) {
         if (!load->arrays[i].written)
             continue;

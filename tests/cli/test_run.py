@@ -162,6 +162,16 @@ class Outputs(KilnTest):
         for path, want in zip((paths[0], paths[2], paths[3]), (p - f(0.01) * m2 / (np.sqrt(v2) + f(1e-8)), m2, v2)):
             np.testing.assert_allclose(np.load(path), want, rtol=1e-4, atol=1e-5)
 
+    def test_references_of_all_outputs(self):
+        x = np.ones(100, np.float32)
+        define = ["--define-op", "f(x; p=1) = (x * p, x * 1.5) within 2 ulp of (x, x * 1.5)", "--verify", "--device", "cpu"]
+        self.run_on("op=f", [x], 2, *define)
+        paths = [self.save("x.npy", x), self.path("a.npy"), self.path("b.npy")]
+        files = ["--in", paths[0], "--out", paths[1], "--out", paths[2]]
+        self.kiln("run", "op=f(1.5)", *files, *define, status=1)
+        self.kiln("run", "op=f(?)", *files, *define, "--arg", "p=1.5", status=1)
+        self.kiln("run", "op=f(?)", *files, *define, "--arg", "p=1")
+
     def test_one_kernel_for_every_scalar(self):
         x, y = some_values("f32", 1003, 1), some_values("f32", 1003, 2)
         cache, entries = self.path("kernels"), set()

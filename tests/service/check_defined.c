@@ -214,7 +214,7 @@ static kiln_status hold(kiln__worst_error *found, const char *text, uint64_t n, 
     const kiln__op *op = kiln__reference_op(&spec->fields);
     double bound = op != NULL ? op->ulps : 0;
     if (op != NULL)
-        kiln__reference_compare(&spec->fields, n, results, in, found);
+        kiln__reference_compare(&spec->fields, 0, n, results, in, NULL, found);
     kiln_spec_free(spec);
     return op == NULL ? KILN_ENOENT : found->worst > bound ? KILN_EMISMATCH : KILN_OK;
 }

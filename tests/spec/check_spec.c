@@ -286,6 +286,20 @@ START_TEST(test_spec__types_of_inputs_are_promoted)
 END_TEST
 
 /* A whole number that the dtype does not hold is rounded as PyTorch rounds it, by way of float. */
+START_TEST(test_spec__promotion_has_no_order)
+{
+    static const char *const orders[] = { "(f8e4m3,i32,f16)", "(f8e4m3,f16,i32)", "(i32,f8e4m3,f16)",
+                                          "(f8e4m3,f8e5m2,f16)", "(f16,f8e5m2,f8e4m3)" };
+    for (int i = 0; i < COUNT(orders); i++) {
+        kiln__fields spec;
+        char text[64];
+        snprintf(text, sizeof(text), "op=x+y+z dtype=%s", orders[i]);
+        parse(&spec, text);
+        ck_assert_int_eq(spec.dtype, KILN__DTYPE_F16);
+    }
+}
+END_TEST
+
 START_TEST(test_spec__whole_inputs_are_rounded_to_the_dtype)
 {
     const int64_t whole[] = { 2049, 65519, 65520, -65520, 16777217, INT64_MAX };
@@ -475,6 +489,10 @@ END_TEST
 static const struct {
     const char *text, *problem;
 } unresolved[] = {
+    { "op=(x,x/2) dtype=i64",
+      "op (x,x/2) gives whole and real numbers, in dtype=i64: calculate these in an op of their own" },
+    { "op=(x+y,exp(y)) dtype=(i32,i8)",
+      "op (x+y,exp(y)) gives whole and real numbers, in dtype=i32: calculate these in an op of their own" },
     { "dtype=f32", "the spec has no op: add one, such as op=hardsigmoid" },
     { "template=toy op=relu6 elems=4 dtype=f16 vector=16",
       "elems=4 vector=16: elems must be a multiple of vector; nearest: elems=16 or vector=4" },
@@ -691,6 +709,7 @@ Suite *kiln_test_spec_spec_suite(void)
     tcase_add_loop_test(tcase, test_spec__equal_specs_have_equal_text, 0, COUNT(good));
     tcase_add_loop_test(tcase, test_spec__failure_names_the_culprit_and_the_nearest_choice, 0, COUNT(bad));
     tcase_add_loop_test(tcase, test_spec__types_of_inputs_are_promoted, 0, COUNT(promoted));
+    tcase_add_test(tcase, test_spec__promotion_has_no_order);
     tcase_add_test(tcase, test_spec__whole_inputs_are_rounded_to_the_dtype);
     tcase_add_test(tcase, test_spec__parse_leaves_constraints_of_open_fields_alone);
     tcase_add_test(tcase, test_spec__fields_are_set_read_and_unset);

@@ -41,13 +41,14 @@ static int add_row(void *table, const kiln_op_info *op)
 
 static int add_json(void *list, const kiln_op_info *op)
 {
-    json_add(list, json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
-                            json_count(op->inputs), "params", json_count(op->params), "definition",
-                            json_text(op->definition), "doc", json_text(one_line(op->doc, false)), "nan",
-                            json_text(one_line(op->nan, false)), "elsewhere", json_text(one_line(op->elsewhere, false)),
-                            "functions", json_text(op->functions), "fast_functions", json_text(op->fast_functions),
-                            "portable", json_boolean(op->portable), "whole_only", json_boolean(op->whole_only), "truth",
-                            json_boolean(op->truth), "origin", json_text(op->origin), NULL));
+    json_add(list,
+             json_new("name", json_text(op->name), "signature", json_text(op->signature), "inputs",
+                      json_count(op->inputs), "params", json_count(op->params), "outputs", json_count(op->outputs),
+                      "definition", json_text(op->definition), "doc", json_text(one_line(op->doc, false)), "nan",
+                      json_text(one_line(op->nan, false)), "elsewhere", json_text(one_line(op->elsewhere, false)),
+                      "functions", json_text(op->functions), "fast_functions", json_text(op->fast_functions),
+                      "portable", json_boolean(op->portable), "whole_only", json_boolean(op->whole_only), "truth",
+                      json_boolean(op->truth), "origin", json_text(op->origin), NULL));
     return 0;
 }
 

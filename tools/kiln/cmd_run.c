@@ -275,11 +275,11 @@ static int check_natural(const run_job *job)
     for (size_t i = 0; i < job->count; i++) {
         const run_array *array = &job->arrays[i];
         const dtype *natural = dtype_of_descr(array->npy.descr);
-        if (follows_spec(array) && array->param->follows_dtype == 3 && natural && !natural->of_specs)
+        if (follows_spec(array) && array->param->follows_dtype == 3 && natural && strcmp(natural->descr, "<u2") == 0)
             return fail(STATUS_USAGE,
-                        "%s: has dtype %s, which is %s or the bits of another type: name all types, such as "
+                        "%s: has dtype %s, which may be the bits of bf16: name all types, such as "
                         "dtype=(f32,bf16)",
-                        array->npy.path, natural->descr, natural->name);
+                        array->npy.path, natural->descr);
     }
     return STATUS_DONE;
 }

@@ -175,8 +175,9 @@ static int show_signature(struct session *session, const show_args *args, const 
     if (status)
         return session_status(session, status, NULL);
     if (args->common.json)
-        json_print(json_new("spec", json_text(args->spec), "sizes", texts_json(signature->sizes, signature->size_count),
-                            "args", signature_json(signature, false), NULL));
+        json_print(json_new("spec", json_text(kiln_spec_text(spec)), "sizes",
+                            texts_json(signature->sizes, signature->size_count), "args",
+                            signature_json(signature, false), NULL));
     else
         signature_print(signature, false);
     return STATUS_DONE;

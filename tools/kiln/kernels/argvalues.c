@@ -167,9 +167,15 @@ static char *read_numbers(arg_values *out, const kiln_spec *spec, const text_lis
         used += given;
     }
     if (texts->count > 0 && !out->has_numbers)
-        return need_format("--arg %s: the template takes no numbers", texts->items[0]);
-    if (used != texts->count)
-        return need_format("the template takes no such number for %zu of --arg", texts->count - used);
+        return need_format("--arg %s: the kernel takes no numbers", texts->items[0]);
+    for (size_t i = 0; i < texts->count && used != texts->count; i++) {
+        size_t k = 0;
+        while (k < signature->param_count && (signature->params[k]->role != KILN_ROLE_SCALAR ||
+                                              !has_name(texts->items[i], signature->params[k]->name)))
+            k++;
+        if (k == signature->param_count)
+            return need_format("--arg %s: the kernel takes no such number", texts->items[i]);
+    }
     return NULL;
 }
 
