@@ -298,10 +298,10 @@ START_TEST(test_fpenv__references_find_the_same)
     x[5] = results[5] = NAN;
     results[9] += 0x1p-1073;
     kiln__worst_error want, got;
-    kiln__reference_compare(& spec->fields, 0, N, results, in, NULL, & want);
+    kiln__reference_compare(&spec->fields, 0, N, results, in, NULL, &want);
     ck_assert_uint_eq(want.where, 9);
     enter(_i);
-    kiln__reference_compare(& spec->fields, 0, N, results, in, NULL, & got);
+    kiln__reference_compare(&spec->fields, 0, N, results, in, NULL, &got);
     leave("kiln__reference_compare");
     ck_assert_uint_eq(got.where, want.where);
     ck_assert(got.worst == want.worst);
