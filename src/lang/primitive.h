@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a function gives of whole numbers. */
+/* The numbers that a function gives of whole ones. */
 typedef enum kiln__domain {
     KILN__DOMAIN_REAL,   /* real numbers */
     KILN__DOMAIN_CLOSED, /* whole numbers */

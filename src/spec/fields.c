@@ -277,6 +277,11 @@ static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report 
 
 static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row", "column", "one" };
 
+const char *kiln__layout_name(kiln__layout layout)
+{
+    return layout_names[layout];
+}
+
 static const char *layout_at(const void *data, size_t i)
 {
     (void)data;
@@ -319,12 +324,14 @@ static bool are_equal(const kiln__dtype *types, uint32_t count)
     return true;
 }
 
-static kiln_status check_list(int field, uint32_t count, uint32_t wanted, const char *verb, kiln_report *report)
+/* `item` is the name of one in the list, `verb` the relation of the op to its arrays. */
+static kiln_status check_list(int field, uint32_t count, const char *item, uint32_t wanted, const char *verb,
+                              kiln_report *report)
 {
     if (count == wanted)
         return KILN_OK;
-    return FAIL(report, KILN_ESPEC, "%s has %u type%s, and the op %s %u array%s: write one for each",
-                field_names[field], count, count == 1 ? "" : "s", verb, wanted, wanted == 1 ? "" : "s");
+    return FAIL(report, KILN_ESPEC, "%s has %u %s%s, and the op %s %u array%s: write one for each", field_names[field],
+                count, item, count == 1 ? "" : "s", verb, wanted, wanted == 1 ? "" : "s");
 }
 
 /* Equal types for all inputs are one dtype, and likewise of outputs. Layouts that are all full are none. */
@@ -335,13 +342,11 @@ static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
     if (!spec->op_set)
         return KILN_OK;
     if (spec->typed > 0)
-        status = check_list(FIELD_DTYPE, spec->typed, spec->op->inputs, "takes", report);
+        status = check_list(FIELD_DTYPE, spec->typed, "type", spec->op->inputs, "takes", report);
     if (spec->result_count > 1 && status == KILN_OK)
-        status = check_list(FIELD_OUT, spec->result_count, spec->op->outputs, "gives", report);
-    if (spec->layout_count > 0 && status == KILN_OK && spec->layout_count != spec->op->inputs)
-        status = FAIL(report, KILN_ESPEC, "layout has %u word%s, and the op takes %u array%s: write one for each",
-                      spec->layout_count, spec->layout_count == 1 ? "" : "s", spec->op->inputs,
-                      spec->op->inputs == 1 ? "" : "s");
+        status = check_list(FIELD_OUT, spec->result_count, "type", spec->op->outputs, "gives", report);
+    if (spec->layout_count > 0 && status == KILN_OK)
+        status = check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->inputs, "takes", report);
     for (uint32_t k = 0; k < spec->layout_count; k++)
         full = full && spec->layouts[k] == KILN__LAYOUT_FULL;
     if (status == KILN_OK && full)
@@ -719,4 +724,10 @@ kiln_status kiln__spec_value(const kiln__fields *spec, const char *field, kiln__
         return KILN_ENOENT;
     kiln__fields_append(spec, id, out);
     return KILN_OK;
+}
+
+void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *out)
+{
+    kiln__text_printf(out, " %s=", field);
+    kiln__spec_value(spec, field, out);
 }

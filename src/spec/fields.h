@@ -155,6 +155,12 @@ bool kiln__spec_has_other_results(const kiln__fields *spec);
 /* The type of input k of the op. The dtype is set. */
 kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k);
 
+/* The word for a layout, "row". */
+const char *kiln__layout_name(kiln__layout layout);
+
+/* Appends " dtype=f32", a field by its name. */
+void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *out);
+
 /* How input k of the op lies, in a template that broadcasts. */
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
 

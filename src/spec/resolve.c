@@ -373,8 +373,8 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
         status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
                       spec->template->name, kiln__spec_inputs(spec), op, out->op->inputs);
     out->dtype = spec->dtype;
-    out->results[out->result_count++] =
-        spec->dtype; /* that of the template's output, also where the op is a comparison */
+    /* The type of the template's output, also where the op is a comparison. */
+    out->results[out->result_count++] = spec->dtype;
     return status;
 }
 

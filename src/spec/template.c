@@ -88,12 +88,17 @@ static char *copy(reader *r, kiln__word word)
     return made;
 }
 
-static char *copy_formula(reader *r, kiln__word word)
+static char *copy_formula_of(reader *r, kiln__word word, name_set names)
 {
     char *made = copy(r, word);
     if (made != NULL)
-        r->checks[r->check_count++] = (check){ made, r->line, r->row->names, NULL };
+        r->checks[r->check_count++] = (check){ made, r->line, names, NULL };
     return made;
+}
+
+static char *copy_formula(reader *r, kiln__word word)
+{
+    return copy_formula_of(r, word, r->row->names);
 }
 
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
@@ -541,12 +546,10 @@ static kiln_status read_entry(reader *r, kiln__word rest)
     kiln__word align = cut_condition(&rest);
     out->entries[out->entry_count].name = copy(r, name);
     out->entries[out->entry_count].align = copy_formula(r, align);
-    if (rest.text != NULL) {
-        out->arguments.conditions[out->entry_count] = copy_formula(r, rest);
-        r->checks[r->check_count - 1].names = NAMES_SIZES;
-    }
+    if (rest.text != NULL)
+        out->arguments.conditions[out->entry_count] = copy_formula_of(r, rest, NAMES_SIZES);
     out->entry_count++;
-    return r->out_of_memory ? KILN_ENOMEM : KILN_OK;
+    return KILN_OK;
 }
 
 /* Refuses what a template cannot have among the options that were taken for a unit. */

@@ -58,9 +58,8 @@ static void append_inputs(kiln__text *out, const kiln__fields *spec)
 /* "#define KILN_LAYOUT1 KILN_LAYOUT_ROW" for each input. */
 static void append_layouts(kiln__text *out, const kiln__fields *spec)
 {
-    static const char *const names[KILN__LAYOUT_END] = { "FULL", "ROW", "COLUMN", "ONE" };
     for (uint32_t k = 0; k < KILN__LAYOUT_END; k++)
-        append_define(out, "LAYOUT", names[k], k);
+        append_define(out, "LAYOUT", kiln__layout_name((kiln__layout)k), k);
     for (uint32_t k = 0; k < spec->op->inputs; k++)
         kiln__text_printf(out, "#define KILN_LAYOUT%u %d\n", k, (int)kiln__spec_layout(spec, k));
 }

@@ -55,20 +55,14 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
         kiln__text_printf(out, "op=");
         kiln__spec_value(spec, "op", out);
     }
-    kiln__text_printf(out, " inputs=%u dtype=", (unsigned)kiln__spec_inputs(spec));
-    kiln__spec_value(spec, "dtype", out);
-    if (kiln__spec_casts(spec)) {
-        kiln__text_append(out, " out=");
-        kiln__spec_value(spec, "out", out);
-    }
-    if (spec->layout_count > 0) {
-        kiln__text_append(out, " layout=");
-        kiln__spec_value(spec, "layout", out);
-    }
-    if (spec->math != kiln__math_default(spec->template)) {
-        kiln__text_append(out, " math=");
-        kiln__spec_value(spec, "math", out);
-    }
+    kiln__text_printf(out, " inputs=%u", (unsigned)kiln__spec_inputs(spec));
+    kiln__spec_append(spec, "dtype", out);
+    if (kiln__spec_casts(spec))
+        kiln__spec_append(spec, "out", out);
+    if (spec->layout_count > 0)
+        kiln__spec_append(spec, "layout", out);
+    if (spec->math != kiln__math_default(spec->template))
+        kiln__spec_append(spec, "math", out);
     kiln__text_printf(out, " target=%s", spec->target.name);
     return !out->failed;
 }

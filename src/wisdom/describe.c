@@ -22,12 +22,6 @@ void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
              heavy ? "heavy" : "light", spec->math == KILN__MATH_FAST ? ", fast" : "");
 }
 
-static void append_field(const kiln__fields *spec, const char *name, kiln__text *out)
-{
-    kiln__text_printf(out, " %s=", name);
-    kiln__spec_value(spec, name, out);
-}
-
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
 {
     if (spec->op_set)
@@ -35,11 +29,11 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
     else
         kiln__text_append(out, "none");
     if (kiln__spec_casts(spec))
-        append_field(spec, "out", out);
+        kiln__spec_append(spec, "out", out);
     if (spec->typed > 0)
-        append_field(spec, "dtype", out);
+        kiln__spec_append(spec, "dtype", out);
     if (spec->layout_count > 0)
-        append_field(spec, "layout", out);
+        kiln__spec_append(spec, "layout", out);
     if (spec->math == KILN__MATH_FAST)
         kiln__text_append(out, " math=fast");
 }

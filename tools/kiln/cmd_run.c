@@ -149,13 +149,13 @@ static const char **file_of(run_array *array, bool result)
 }
 
 /* Refuses "NAME=FILE" where no array has the name, and no file the whole text as its path. */
-static int check_name(const run_job *job, const char *text, bool result)
+static int check_name(run_job *job, const char *text, bool result)
 {
     char *names = need_copy("");
     if (name_length(text) == 0 || access(text, F_OK) == 0)
         return STATUS_DONE;
     for (size_t i = 0; i < job->count; i++)
-        if (result ? job->arrays[i].param->role != KILN_ROLE_IN : is_read(&job->arrays[i]))
+        if (file_of(&job->arrays[i], result))
             text_append(&names, ", ", "%s", job->arrays[i].param->name);
     return fail(STATUS_USAGE, "--%s %s: the kernel %s no such array: %s", result ? "out" : "in", text,
                 result ? "writes" : "reads", names);
