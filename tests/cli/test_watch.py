@@ -241,7 +241,7 @@ class Templates(Watching):
         self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template", "`option` lines")
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
         for more, words in ((("--size", "5", "--size", "6"), "--size n is given twice"),
-                            (("--arg", "a=1"), "--arg a=1: the template takes no numbers")):
+                            (("--arg", "a=1"), "--arg a=1: the kernel takes no numbers")):
             self.assertIn(words, self.kiln("watch", self.file, "--once", *more, status=2).stderr)
         plain = self.write("plain.cu", PLAIN)
         self.assert_bad(("watch", plain, "block=64"), "declares no template", "block=64")
