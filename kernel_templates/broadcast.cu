@@ -122,14 +122,17 @@ template <int layout, typename T> KILN_FN T kiln_pick(const T *array, unsigned l
 
 /* Of output k, likewise: a word, its element j, and the element at a place, which is calculated before any is stored. */
 #define KILN_OUT_WORD(k) kiln_lanes<KILN_RESULT(k)> r##k;
-#define KILN_OUT_LANE(k) r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)));
-#define KILN_PUT(k)      kiln_put(out##k + tile.start, i, r##k.word);
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_LANE(k)                                                                          \
+    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR) \
+                                                   KILN_POSITION(tile.start + i * KILN_VECTOR + j)));
+#define KILN_PUT(k) kiln_put(out##k + tile.start, i, r##k.word);
+#define KILN_OUT_ELEMENT(k)                 \
+    const KILN_RESULT(k) e##k = KILN_STORE( \
+        k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(tile.start + i)));
 #define KILN_PUT_ELEMENT(k) out##k[tile.start + i] = e##k;
 
 /* The parameters of both entries. No pointer is restrict: an output may be one of the inputs. */
-#define KILN_PARAMETERS                                                                                     \
+#define KILN_PARAMETERS                                                                                      \
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols, \
         unsigned inverse KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 

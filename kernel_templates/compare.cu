@@ -56,7 +56,7 @@ typedef kiln_store_t kiln_raw_t;
 #define KILN_RAW(element) (element)
 #endif
 
-/* The unit in the last place of a finite number, as kiln__dtype_unit of src/spec/dtype.c has it. */
+/* The unit in the last place of a finite number, as kiln__dtype_unit of src/lang/dtype.c has it. */
 KILN_FN double kiln_unit(double value)
 {
     int exponent = (int)(__double_as_longlong(value) >> 52 & 2047) - 1023;

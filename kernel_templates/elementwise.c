@@ -23,8 +23,9 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[i])
 
 /* Of output k: element i, which is calculated before any is stored. */
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(i)));
 #define KILN_PUT_ELEMENT(k)     out##k[i] = e##k;
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 1 + k];
 

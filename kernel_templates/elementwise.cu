@@ -61,16 +61,18 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* Of output k, likewise: a word, its element j, and element i of the array, which is calculated before any is stored. */
 #define KILN_ADVANCE_OUT(k) out##k += start;
 #define KILN_OUT_WORD(k)    kiln_lanes<KILN_RESULT(k)> r##k;
-#define KILN_OUT_LANE(k)    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)));
-#define KILN_PUT(k)         kiln_put(out##k, i, r##k.word);
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_LANE(k)                                                                          \
+    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR) \
+                                                   KILN_POSITION(start + i * KILN_VECTOR + j)));
+#define KILN_PUT(k) kiln_put(out##k, i, r##k.word);
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(start + i)));
 #define KILN_PUT_ELEMENT(k) out##k[i] = e##k;
 
 /* The parameters of both entries. No pointer is restrict: an output may be one of the inputs. */
-#define KILN_PARAMETERS                                                       \
-    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long n \
-        KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
+#define KILN_PARAMETERS \
+    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long n KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 /* One tile per block. Thread t moves words t, t + KILN_BLOCK, ... of the tile, so that neighbours read neighbours, and
  * starts all its loads before it needs the first. The last tile may be short: its odd elements, fewer than a word

@@ -75,9 +75,9 @@
 #endif
 #define KILN_PARAMETER(k) const KILN_TYPE(k) * x##k
 
-/* Of output k: the type of its elements, a value as one of them, and the parameter of a function. For more than one a
- * unit sets KILN_RESULT0, ... and KILN_STORE0, ... */
-#if KILN_OUTPUTS > 1
+/* Of output k: the type of its elements, a value as one of them, and the parameter of a function. For more than one, and
+ * where values have several types (KILN_MIXED), a unit sets KILN_RESULT0, ... and KILN_STORE0, ... */
+#if KILN_OUTPUTS > 1 || defined(KILN_MIXED)
 #define KILN_RESULT(k)       KILN_RESULT##k
 #define KILN_STORE(k, value) KILN_STORE##k(value)
 #else
@@ -88,7 +88,18 @@
 
 /* Behind other parameters and arguments: those of scalar k. */
 #define KILN_SCALAR_PARAMETER(k) , double s##k
-#define KILN_SCALAR(k)           , (kiln_real)s##k
+#if defined(KILN_MIXED)
+#define KILN_SCALAR(k) , s##k
+#else
+#define KILN_SCALAR(k) , (kiln_real)s##k
+#endif
+
+/* Behind these, where the op takes it: the number of an element. */
+#if defined(KILN_INDEXED)
+#define KILN_POSITION(index) , (long long)(index)
+#else
+#define KILN_POSITION(index)
+#endif
 
 /* In a cpu twin, whose parameters are the outputs and the inputs first: the arrays of input and of output k. */
 #define KILN_ARGUMENT(k)     const KILN_TYPE(k) *const x##k = *(const KILN_TYPE(k) *const *)args[KILN_OUTPUTS + k];

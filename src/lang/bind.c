@@ -45,7 +45,7 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 
 bool kiln__real_is_reserved(kiln__word name, bool functions)
 {
-    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
+    static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp", "index" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (kiln__word_is(name, words[i]))
             return true;
@@ -352,6 +352,10 @@ static uint16_t bind_name(binder *b, kiln__word name)
         kiln__real_node node = { .kind = KILN__REAL_NUMBER, .pointed = isfinite(*constant), .value = *constant };
         return add_node(b, name.text, node);
     }
+    if (scope->free && kiln__word_is(name, "index")) {
+        b->out->indexed = true;
+        return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INDEX });
+    }
     if (scope->free) {
         check_free_input(b, name);
         return bind_free_input(b, name);
@@ -594,7 +598,7 @@ static uint16_t bind_outermost_name(binder *b, const kiln__node *node)
         kiln__real_node out = { .kind = KILN__REAL_OP, .index = (uint16_t)index };
         return bind_op_call(b, node, kiln__op_at(b->scope->ops, (uint32_t)index), &out, true);
     }
-    if (find_constant(b, name) != NULL)
+    if (find_constant(b, name) != NULL || kiln__word_is(name, "index"))
         return bind_name(b, name);
     if (kiln__op_is_letter(name))
         FAIL(b, name.text, "'%c' is an array: write an op of it, such as copy", name.text[0]);

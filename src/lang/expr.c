@@ -133,6 +133,9 @@ static void append_node(const writer *w, uint16_t index, int binds)
         else
             kiln__text_printf(w->out, "s%u", node->index);
         break;
+    case KILN__REAL_INDEX:
+        kiln__text_append(w->out, "index");
+        break;
     case KILN__REAL_NEGATE:
     case KILN__REAL_NOT:
         kiln__text_append(w->out, node->kind == KILN__REAL_NOT ? "!" : "-");

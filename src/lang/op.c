@@ -511,7 +511,7 @@ static void append_return(const kiln__op *op, const kiln__real *real, uint32_t o
 {
     kiln__real_emit_locals(real, table, op->param_names, out);
     kiln__text_append(out, "    return ");
-    kiln__real_emit(real, table, op->param_names, output, out);
+    kiln__real_emit(real, table, op->param_names, NULL, output, out);
     kiln__text_append(out, ";\n");
 }
 
@@ -810,7 +810,7 @@ static bool calls(kiln__word text, kiln__word function)
 static void op_calls(const kiln__op *op, bool *ops)
 {
     for (uint32_t i = 0; i <= op->case_count; i++)
-        kiln__real_calls(kiln__op_expression(op, i), ops, NULL, NULL);
+        kiln__real_calls(kiln__op_expression(op, i), NULL, ops, NULL, NULL);
 }
 
 /* Marks the functions that an op calls where values are whole numbers or real ones. Many have no form for both. */
@@ -820,7 +820,7 @@ static void function_calls(const kiln__op *op, bool whole, const kiln__functions
     for (uint32_t i = 0; i <= op->case_count; i++) {
         const kiln__real *real = kiln__op_expression(op, i);
         if ((real == kiln__op_of_integers(op)) == whole || (!whole && i == 0))
-            kiln__real_calls(real, ops, functions, function_marks);
+            kiln__real_calls(real, NULL, ops, functions, function_marks);
     }
 }
 
@@ -831,7 +831,7 @@ void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bo
         if (op != NULL)
             op_calls(op, marked);
         if (op != NULL && with_references && op->reference != NULL)
-            kiln__real_calls(op->reference, marked, NULL, NULL);
+            kiln__real_calls(op->reference, NULL, marked, NULL, NULL);
     }
 }
 
@@ -848,11 +848,11 @@ static void append_functions(const kiln__functions *functions, bool marked[KILN_
 }
 
 void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
-                      const kiln__real *expression, kiln__text *out)
+                      const kiln__real *expression, const bool *nodes, kiln__text *out)
 {
     bool marked[KILN__OPS_MAX] = { false }, function_marks[KILN__FUNCTIONS_MAX] = { false };
     uint32_t count = table->count;
-    kiln__real_calls(expression, marked, functions, function_marks);
+    kiln__real_calls(expression, nodes, marked, functions, function_marks);
     kiln__ops_close(table, marked, false);
     for (uint32_t i = 0; i < count; i++)
         if (marked[i])

@@ -164,8 +164,8 @@ kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_re
 void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references);
 
 /* Appends the C text of the ops that an expression calls, of all that these call, and before them of the functions,
- * where values are whole numbers or real ones. */
+ * where values are whole numbers or real ones. `nodes`: at the marked nodes alone, unless that is NULL. */
 void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool whole,
-                      const kiln__real *expression, kiln__text *out);
+                      const kiln__real *expression, const bool *nodes, kiln__text *out);
 
 #endif

@@ -1,6 +1,8 @@
 /* The table of functions. */
 #include "lang/primitive.h"
 
+#include "lang/dtype.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -180,12 +182,9 @@ double kiln__primitive_scale(uint32_t i, const double *v, double value)
     return cancels && fabs(v[0]) > fabs(value) ? v[0] : value;
 }
 
-/* A unit in the last place of a float. */
 static double float_unit(double value)
 {
-    int exponent = value != 0 && isfinite(value) ? ilogb(value) : isinf(value) ? FLT_MAX_EXP - 1 : FLT_MIN_EXP - 1;
-    exponent = exponent < FLT_MIN_EXP - 1 ? FLT_MIN_EXP - 1 : exponent < FLT_MAX_EXP ? exponent : FLT_MAX_EXP - 1;
-    return ldexp(1, exponent - (FLT_MANT_DIG - 1));
+    return kiln__dtype_unit(value, KILN__DTYPE_F32);
 }
 
 static double fast_error(const kiln__fast_form *form, double x, double value)

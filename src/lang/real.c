@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "lang/primitive.h"
 #include "lang/syntax.h"
+#include "lang/typing.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,11 +41,12 @@ typedef struct writer {
     const kiln__real *real;
     const kiln__op_table *ops;
     char *const *param_names;
-    uint32_t locals; /* how many of the locals are declared */
+    const kiln__real_style *style; /* NULL: all values have one type */
+    uint32_t locals;               /* how many of the locals are declared */
     kiln__text *out;
 } writer;
 
-void kiln__real_emit_number(double value, kiln__text *out)
+static void emit_number(double value, kiln__text *out)
 {
     char number[KILN__NUMBER_SIZE];
     kiln__fpenv host;
@@ -54,7 +56,6 @@ void kiln__real_emit_number(double value, kiln__text *out)
     else
         kiln__number_format_hex(number, value);
     kiln__fpenv_leave_simd(&host);
-    kiln__text_append(out, "(kiln_real)");
     kiln__text_append(out, number);
 }
 
@@ -68,90 +69,162 @@ const char *kiln__real_function_name(const kiln__real_node *node)
     return kiln__primitive_at(node->index)->name;
 }
 
-static void emit_value(const writer *w, uint16_t index);
+static void emit_value(const writer *w, uint16_t index, kiln__dtype to);
 static void emit_condition(const writer *w, uint16_t index);
 
-/* The C text of operators: $ stands for the value of the next argument, # for it as a condition. */
+static bool is_mixed(const writer *w)
+{
+    return w->style != NULL && w->style->typing->mixed;
+}
+
+/* The name of a function or type that belongs to a type of values: "kiln_add", "kiln_i64_add". */
+static void emit_name(const writer *w, kiln__dtype in, const char *name)
+{
+    bool apart = is_mixed(w) && in != w->style->typing->dtype;
+    kiln__text_printf(w->out, "kiln_%s%s%s", apart ? kiln__dtype_name(in) : "", apart ? "_" : "", name);
+}
+
+/* The C text of operators: @ stands for the begin of a name, $ for the value of the next argument, # for it as a
+ * condition. */
 static const char *const patterns[] = {
-    [KILN__OPERATOR_OR] = "(#) || (#)",      [KILN__OPERATOR_AND] = "(#) && (#)",
-    [KILN__OPERATOR_EQ] = "$ == $",          [KILN__OPERATOR_NE] = "$ != $",
-    [KILN__OPERATOR_LE] = "$ <= $",          [KILN__OPERATOR_GE] = "$ >= $",
-    [KILN__OPERATOR_LT] = "$ < $",           [KILN__OPERATOR_GT] = "$ > $",
-    [KILN__OPERATOR_ADD] = "kiln_add($, $)", [KILN__OPERATOR_SUB] = "kiln_sub($, $)",
-    [KILN__OPERATOR_DIV] = "kiln_div($, $)",
+    [KILN__OPERATOR_OR] = "(#) || (#)",  [KILN__OPERATOR_AND] = "(#) && (#)", [KILN__OPERATOR_EQ] = "$ == $",
+    [KILN__OPERATOR_NE] = "$ != $",      [KILN__OPERATOR_LE] = "$ <= $",      [KILN__OPERATOR_GE] = "$ >= $",
+    [KILN__OPERATOR_LT] = "$ < $",       [KILN__OPERATOR_GT] = "$ > $",       [KILN__OPERATOR_ADD] = "@add($, $)",
+    [KILN__OPERATOR_SUB] = "@sub($, $)", [KILN__OPERATOR_DIV] = "@div($, $)",
 };
 
-static void emit_pattern(const writer *w, const char *pattern, const kiln__real_node *node)
+/* The begin and the end of text that rounds a value to a type, as if it were stored and loaded again. */
+static void open_rounding(const writer *w, kiln__dtype type)
+{
+    emit_name(w, type, "load(");
+    emit_name(w, type, "store(");
+}
+
+static void close_rounding(const writer *w)
+{
+    kiln__text_append(w->out, "))");
+}
+
+static void emit_argument(const writer *w, const kiln__real_node *node, uint32_t j, kiln__dtype in)
+{
+    uint32_t index = (uint32_t)(node - w->real->nodes);
+    bool rounds = w->style != NULL && kiln__typing_rounds_number(w->style->typing, w->real, index, j);
+    if (rounds)
+        open_rounding(w, in);
+    emit_value(w, node->args[j], in);
+    if (rounds)
+        close_rounding(w);
+}
+
+static void emit_pattern(const writer *w, const char *pattern, const kiln__real_node *node, kiln__dtype in)
 {
     for (uint32_t next = 0; *pattern != '\0';) {
-        size_t length = strcspn(pattern, "$#");
+        size_t length = strcspn(pattern, "@$#");
         kiln__text_append_bytes(w->out, pattern, length);
         pattern += length;
-        if (*pattern != '\0')
-            (*pattern++ == '$' ? emit_value : emit_condition)(w, node->args[next++]);
+        if (*pattern == '@')
+            emit_name(w, in, "");
+        else if (*pattern == '$')
+            emit_argument(w, node, next++, in);
+        else if (*pattern == '#')
+            emit_condition(w, node->args[next++]);
+        pattern += *pattern != '\0';
     }
 }
 
-static bool is_condition(const kiln__real_node *node)
+bool kiln__real_is_condition(const kiln__real_node *node)
 {
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
+}
+
+/* The type that a node is calculated in; a definition has no other. */
+static kiln__dtype type_in(const writer *w, uint16_t index)
+{
+    return w->style != NULL ? (kiln__dtype)w->style->typing->in[index] : KILN__DTYPE_UNSET;
 }
 
 /* Text that C takes as a condition. */
 static void emit_condition(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    if (is_condition(node) && kiln__real_find_local(w->real, w->locals, index) < 0) {
-        emit_pattern(w, node->kind == KILN__REAL_NOT ? "!(#)" : patterns[node->index], node);
+    if (kiln__real_is_condition(node) && kiln__real_find_local(w->real, w->locals, index) < 0) {
+        emit_pattern(w, node->kind == KILN__REAL_NOT ? "!(#)" : patterns[node->index], node, type_in(w, index));
     } else {
-        emit_value(w, index);
+        emit_value(w, index, type_in(w, index));
         kiln__text_append(w->out, " != 0");
     }
 }
 
-static void emit_call(const writer *w, const char *prefix, const char *name, const kiln__real_node *node)
+static void emit_call(const writer *w, const char *name, const kiln__real_node *node, kiln__dtype in)
 {
-    kiln__text_printf(w->out, "%s%s(", prefix, name);
+    emit_name(w, in, name);
     for (uint32_t i = 0; i < node->count; i++) {
-        kiln__text_append(w->out, i == 0 ? "" : ", ");
-        emit_value(w, node->args[i]);
+        kiln__text_append(w->out, i == 0 ? "(" : ", ");
+        emit_value(w, node->args[i], in);
     }
     kiln__text_append(w->out, ")");
 }
 
 /* The first output of an op is kiln_op_NAME, the others are kiln_op_NAME__1, ...: no op has such a name. */
-static void emit_op(const writer *w, const kiln__real_node *node)
+static void emit_op(const writer *w, const kiln__real_node *node, kiln__dtype in)
 {
     char name[KILN__OP_NAME_SIZE + 8];
-    snprintf(name, sizeof(name), node->output > 0 ? "%s__%u" : "%s", kiln__op_at(w->ops, node->index)->name,
+    snprintf(name, sizeof(name), node->output > 0 ? "op_%s__%u" : "op_%s", kiln__op_at(w->ops, node->index)->name,
              node->output);
-    emit_call(w, "kiln_op_", name, node);
+    emit_call(w, name, node, in);
 }
 
 /* A factor that is a parameter is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
-static void emit_product(const writer *w, const kiln__real_node *node)
+static void emit_product(const writer *w, const kiln__real_node *node, kiln__dtype in)
 {
     const kiln__real_node *nodes = w->real->nodes;
     unsigned factor = nodes[node->args[1]].scalar ? 1 : 0;
     bool scales = nodes[node->args[factor]].scalar;
-    kiln__text_append(w->out, scales ? "kiln_scale(" : "kiln_mul(");
-    emit_value(w, node->args[scales ? 1 - factor : 0]);
+    emit_name(w, in, scales ? "scale(" : "mul(");
+    emit_value(w, node->args[scales ? 1 - factor : 0], in);
     kiln__text_append(w->out, ", ");
-    emit_value(w, node->args[scales ? factor : 1]);
+    emit_value(w, node->args[scales ? factor : 1], in);
     kiln__text_append(w->out, ")");
 }
 
-static void emit_value(const writer *w, uint16_t index)
+/* "(kiln_real)" */
+static void emit_cast(const writer *w, kiln__dtype to)
+{
+    kiln__text_append(w->out, "(");
+    emit_name(w, to, "real)");
+}
+
+static void emit_truth(const writer *w, uint16_t index, kiln__dtype in)
+{
+    kiln__text_append(w->out, "(");
+    emit_condition(w, index);
+    kiln__text_append(w->out, " ? ");
+    emit_cast(w, in);
+    kiln__text_append(w->out, "1 : ");
+    emit_cast(w, in);
+    kiln__text_append(w->out, "0)");
+}
+
+static void emit_binary(const writer *w, const kiln__real_node *node, kiln__dtype in)
+{
+    if (node->index == KILN__OPERATOR_MUL)
+        emit_product(w, node, in);
+    else
+        emit_pattern(w, kiln__real_is_over_scalar(w->real, node) ? "@over($, $)" : patterns[node->index], node, in);
+}
+
+/* The value of a node as it is calculated in a type. */
+static void emit_node(const writer *w, uint16_t index, kiln__dtype in)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    int local = kiln__real_find_local(w->real, w->locals, index);
-    if (local >= 0) {
-        kiln__text_printf(w->out, "v%d", local);
+    if (kiln__real_is_condition(node)) {
+        emit_truth(w, index, in);
         return;
     }
     switch ((kiln__real_kind)node->kind) {
     case KILN__REAL_NUMBER:
-        kiln__real_emit_number(node->value, w->out);
+        emit_cast(w, in);
+        emit_number(node->value, w->out);
         break;
     case KILN__REAL_INPUT:
         kiln__text_append(w->out, kiln__input_names[node->index]);
@@ -160,50 +233,84 @@ static void emit_value(const writer *w, uint16_t index)
         kiln__text_printf(w->out, "%s_", w->param_names[node->index]);
         break;
     case KILN__REAL_SCALAR:
+        if (is_mixed(w))
+            emit_cast(w, in);
         kiln__text_printf(w->out, "s%u", node->index);
         break;
+    case KILN__REAL_INDEX:
+        kiln__text_append(w->out, "position");
+        break;
     case KILN__REAL_FUNCTION:
-        emit_call(w, "kiln_", kiln__real_function_name(node), node);
+        emit_call(w, kiln__real_function_name(node), node, in);
         break;
     case KILN__REAL_OP:
-        emit_op(w, node);
+        emit_op(w, node, in);
         break;
     case KILN__REAL_NEGATE:
-        emit_pattern(w, "kiln_neg($)", node);
+        emit_pattern(w, "@neg($)", node, in);
         break;
     case KILN__REAL_CHOICE:
-        emit_pattern(w, "kiln_choose(#, $, $)", node);
+        emit_pattern(w, "@choose(#, $, $)", node, in);
         break;
-    case KILN__REAL_NOT:
-    case KILN__REAL_BINARY:
-        if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_MUL) {
-            emit_product(w, node);
-            break;
-        }
-        if (!is_condition(node)) {
-            emit_pattern(w, kiln__real_is_over_scalar(w->real, node) ? "kiln_over($, $)" : patterns[node->index], node);
-            break;
-        }
-        kiln__text_append(w->out, "(");
-        emit_condition(w, index);
-        kiln__text_append(w->out, " ? (kiln_real)1 : (kiln_real)0)");
+    default:
+        emit_binary(w, node, in);
     }
 }
 
-void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, uint32_t output,
-                     kiln__text *out)
+/* Whether a step's value is stored in fewer bits than it has. */
+static bool rounds(const writer *w, uint16_t index)
 {
-    const writer w = { real, ops, param_names, real->local_count, out };
-    emit_value(&w, real->roots[output]);
+    const kiln__typing *typing = w->style->typing;
+    kiln__dtype own = (kiln__dtype)typing->own[index];
+    return w->style->eager && w->real->nodes[index].kind > KILN__REAL_INDEX && own != kiln__typing_computed(own) &&
+           (typing->mixed ? own == typing->in[index] : own == typing->dtype);
+}
+
+/* The value of a node in the type of its place. A number and a condition have no other; a value of another type is
+ * converted, a whole number with a rounding where that type does not hold it. */
+static void emit_value(const writer *w, uint16_t index, kiln__dtype to)
+{
+    const kiln__real_node *node = &w->real->nodes[index];
+    int local = kiln__real_find_local(w->real, w->locals, index);
+    if (local >= 0) {
+        kiln__text_printf(w->out, "v%d", local);
+        return;
+    }
+    if (w->style == NULL || kiln__real_is_condition(node) || w->style->typing->own[index] == KILN__DTYPE_UNSET) {
+        emit_node(w, index, to);
+        return;
+    }
+    kiln__dtype own = (kiln__dtype)w->style->typing->own[index];
+    bool converts = is_mixed(w) && type_in(w, index) != to;
+    bool inexact = converts && kiln__typing_computed(to) != to && !kiln__dtype_holds(to, own);
+    if (inexact)
+        open_rounding(w, to);
+    if (converts)
+        emit_cast(w, to);
+    if (rounds(w, index))
+        open_rounding(w, own);
+    emit_node(w, index, is_mixed(w) ? type_in(w, index) : to);
+    if (rounds(w, index))
+        close_rounding(w);
+    if (inexact)
+        close_rounding(w);
+}
+
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
+                     const kiln__real_style *style, uint32_t output, kiln__text *out)
+{
+    const writer w = { real, ops, param_names, style, real->local_count, out };
+    kiln__dtype in = style != NULL ? kiln__typing_in(style->typing, real, output) : KILN__DTYPE_UNSET;
+    emit_value(&w, real->roots[output], in);
 }
 
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
                             kiln__text *out)
 {
-    writer w = { real, ops, param_names, 0, out };
+    writer w = { real, ops, param_names, NULL, 0, out };
     for (; w.locals < real->local_count; w.locals++) {
         kiln__text_printf(out, "    const kiln_real v%u = ", w.locals);
-        emit_value(&w, real->locals[w.locals]);
+        emit_value(&w, real->locals[w.locals], KILN__DTYPE_UNSET);
         kiln__text_append(out, ";\n");
     }
 }
@@ -215,10 +322,13 @@ static void mark_function(const kiln__functions *functions, const char *name, bo
 }
 
 /* `functions` are those of functions.h; a primitive of real.h is not among them. */
-void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks)
+void kiln__real_calls(const kiln__real *real, const bool *nodes, bool *ops, const kiln__functions *functions,
+                      bool *function_marks)
 {
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
+        if (nodes != NULL && !nodes[i])
+            continue;
         if (node->kind == KILN__REAL_OP)
             ops[node->index] = true;
         else if (node->kind == KILN__REAL_FUNCTION)
@@ -348,9 +458,12 @@ static double node_value(const kiln__real_node *node, const kiln__op_table *ops,
         return numbers->params[node->index];
     case KILN__REAL_SCALAR:
         return numbers->scalars[node->index];
+    case KILN__REAL_INDEX:
+        return numbers->index;
     case KILN__REAL_OP: {
         const kiln__op *op = kiln__op_at(ops, node->index);
-        return kiln__real_value(op->real, ops, &(kiln__real_numbers){ v, v + op->inputs, NULL }, node->output);
+        const kiln__real_numbers inner = { .inputs = v, .params = v + op->inputs };
+        return kiln__real_value(op->real, ops, &inner, node->output);
     }
     default:
         return kiln__real_apply(node, v);

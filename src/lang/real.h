@@ -25,6 +25,7 @@ typedef enum kiln__real_kind {
     KILN__REAL_INPUT,
     KILN__REAL_PARAM,
     KILN__REAL_SCALAR, /* a number that is given at launch */
+    KILN__REAL_INDEX,  /* the number of the element, from 0 */
     KILN__REAL_NEGATE,
     KILN__REAL_NOT,
     KILN__REAL_BINARY, /* index: a kiln__operator */
@@ -63,6 +64,7 @@ struct kiln__real {
     bool wide;     /* some number in it needs more than 32 bits */
     bool integral; /* it has no value for other inputs */
     bool exact;    /* it has the same bits on every device */
+    bool indexed;  /* it takes the number of the element */
     /* Of the expression of a spec, which names them itself; an output may have no name. */
     char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE];
     char output_names[KILN__OUTPUTS_MAX][KILN__OP_NAME_SIZE];
@@ -108,6 +110,9 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 /* Whether a name has a meaning in definitions: "within" or, with `functions`, that of a function, "fminf". */
 bool kiln__real_is_reserved(kiln__word name, bool functions);
 
+/* Whether a node's value is that of an operator which is true or false. */
+bool kiln__real_is_condition(const kiln__real_node *node);
+
 /* Whether a node is an operator / by a number or a parameter: PyTorch multiplies by its reciprocal. */
 bool kiln__real_is_over_scalar(const kiln__real *real, const kiln__real_node *node);
 
@@ -117,15 +122,19 @@ bool kiln__real_is_division(const kiln__real *real, const kiln__real_node *node)
 /* The number of the local, among the first `count`, that a node is, or -1. */
 int kiln__real_find_local(const kiln__real *real, uint32_t count, uint16_t index);
 
+/* How values become C text in the unit of a spec. */
+struct kiln__typing;
+typedef struct kiln__real_style {
+    const struct kiln__typing *typing;
+    bool eager; /* each step rounds to the type of its value */
+} kiln__real_style;
+
 /* The C text of the value of an output: inputs are the C variables x, y, z, a parameter lo is lo_, scalars are s0, s1.
- * The locals, which it calls v0, v1, ..., are C declarations. */
+ * The locals, which it calls v0, v1, ..., are C declarations. Of a definition `style` is NULL: it has one type. */
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
                             kiln__text *out);
-void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, uint32_t output,
-                     kiln__text *out);
-
-/* A number as C text of the type that is computed in: "(kiln_real)0x1p+0". */
-void kiln__real_emit_number(double value, kiln__text *out);
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
+                     const kiln__real_style *style, uint32_t output, kiln__text *out);
 
 /* Appends the functions that have other bits on a GPU than on the cpu and are not in the text yet: "exp 4 ulp, erf 4
  * ulp". `fast`: those of which math=fast takes a fast form, with its bound from the true value. */
@@ -134,6 +143,7 @@ void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops,
 /* The numbers that an expression takes, as doubles. */
 typedef struct kiln__real_numbers {
     const double *inputs, *params, *scalars;
+    double index;
 } kiln__real_numbers;
 
 /* The value of an output, calculated in double. */
@@ -161,7 +171,9 @@ double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node
 /* Whether a node rounds to the dtype of the arrays. */
 bool kiln__real_stores(const kiln__real_node *node);
 
-/* Marks the ops that it calls, by their index in the table, and the functions unless `functions` is NULL. */
-void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks);
+/* Marks the ops that it calls, by their index in the table, and the functions unless `functions` is NULL. `nodes`: at
+ * the marked nodes alone, unless that is NULL. */
+void kiln__real_calls(const kiln__real *real, const bool *nodes, bool *ops, const kiln__functions *functions,
+                      bool *function_marks);
 
 #endif

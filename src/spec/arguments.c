@@ -246,7 +246,7 @@ static void fill_plan(planner *p)
         p->plan->conditions[i] =
             arguments->conditions[i] != NULL ? add_formula(p, arguments->conditions[i]) : UINT32_MAX;
     p->plan->flat = kiln__arguments_flat(arguments);
-    p->plan->elementwise = kiln__arguments_elementwise(arguments);
+    p->plan->elementwise = kiln__arguments_elementwise(arguments) && !p->operands->indexed;
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,

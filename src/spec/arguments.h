@@ -3,9 +3,9 @@
 #ifndef KILN_SPEC_ARGUMENTS_H
 #define KILN_SPEC_ARGUMENTS_H
 
+#include "lang/dtype.h"
 #include "lang/formula.h"
 #include "lang/op.h"
-#include "spec/dtype.h"
 
 enum {
     KILN__SIZES_MAX = 4,
@@ -54,6 +54,7 @@ typedef struct kiln__operands {
         const char *name;
     } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
     const char *scalars[KILN__SCALARS_MAX];
+    bool indexed; /* the op takes the number of an element */
 } kiln__operands;
 
 /* One type for all, and an op with so many inputs and an output. */
@@ -129,7 +130,8 @@ typedef struct kiln__plan {
     uint32_t texts[KILN__FORMULAS_MAX]; /* where in `text` each formula is, with numbers in place of parameters */
     uint32_t size_count, arg_count;
     uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
-    bool flat, elementwise;            /* see kiln__arguments_flat and kiln__arguments_elementwise */
+    bool flat;                         /* see kiln__arguments_flat */
+    bool elementwise;                  /* see kiln__arguments_elementwise; nor does an element depend on its number */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */

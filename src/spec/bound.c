@@ -15,7 +15,8 @@ typedef struct estimate {
 typedef struct estimator {
     const kiln__op_table *ops;
     kiln__dtype stored, computed;
-    bool fast; /* a GPU calls the fast forms of functions */
+    bool fast, eager;           /* a GPU calls the fast forms of functions; each step rounds to its type */
+    const kiln__typing *typing; /* of the spec's expression; NULL: within an op */
 } estimator;
 
 static double difference(double a, double b)
@@ -87,6 +88,7 @@ static estimate estimate_choice(const estimate *args)
 /* The numbers that an expression takes. */
 typedef struct given {
     const estimate *inputs, *params, *scalars;
+    double index;
 } given;
 
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output);
@@ -99,7 +101,9 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
         values[i] = args[i].value;
     if (node->kind == KILN__REAL_OP) {
         const kiln__op *op = kiln__op_at(e->ops, node->index);
-        return estimate_real(e, op->real, &(given){ args, args + op->inputs, NULL }, node->output);
+        estimator inner = *e;
+        inner.typing = NULL;
+        return estimate_real(&inner, op->real, &(given){ .inputs = args, .params = args + op->inputs }, node->output);
     }
     if (node->kind == KILN__REAL_CHOICE)
         return estimate_choice(args);
@@ -118,18 +122,59 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
     return make_estimate(e, exact, error);
 }
 
+/* A value as one of another type. */
+static estimate convert(estimate from, kiln__dtype to)
+{
+    double rounded = kiln__dtype_round(from.value, to);
+    return (estimate){ rounded, from.error > 0 ? from.error + kiln__dtype_unit(rounded, to) : 0 };
+}
+
+/* Argument j of node i, in the type that the node is calculated in. */
+static estimate take_argument(const estimator *e, const kiln__real *real, uint32_t i, uint32_t j, const estimate *all)
+{
+    const kiln__real_node *node = &real->nodes[i];
+    uint16_t argument = node->args[j];
+    kiln__dtype own = e->typing != NULL ? (kiln__dtype)e->typing->own[argument] : KILN__DTYPE_UNSET;
+    bool condition = is_logical(node) || (node->kind == KILN__REAL_CHOICE && j == 0);
+    kiln__dtype in = e->typing != NULL ? (kiln__dtype)e->typing->in[i] : KILN__DTYPE_UNSET;
+    if (e->typing != NULL && kiln__typing_rounds_number(e->typing, real, i, j))
+        return convert(all[argument], in);
+    if (own == KILN__DTYPE_UNSET || !e->typing->mixed || condition)
+        return all[argument];
+    return kiln__dtype_holds(in, own) ? all[argument] : convert(all[argument], in);
+}
+
+/* The value of a step of the spec's expression, which is calculated in a type of its own, and may round to it. */
+static estimate estimate_step(const estimator *e, const kiln__real *real, uint32_t i, const estimate *args)
+{
+    const kiln__real_node *node = &real->nodes[i];
+    if (e->typing == NULL)
+        return estimate_node(e, real, node, args);
+    estimator step = *e;
+    kiln__dtype own = (kiln__dtype)e->typing->own[i], in = (kiln__dtype)e->typing->in[i];
+    if (e->typing->mixed) {
+        step.stored = in;
+        step.computed = kiln__typing_computed(in);
+    }
+    estimate result = estimate_node(&step, real, node, args);
+    if (e->typing->mixed && !kiln__dtype_is_real(step.computed))
+        result.value = kiln__dtype_round(result.value, step.computed);
+    return e->eager && own == in && own != kiln__typing_computed(own) ? convert(result, own) : result;
+}
+
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
 {
     estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         for (uint32_t j = 0; j < node->count; j++)
-            args[j] = all[node->args[j]];
+            args[j] = take_argument(e, real, i, j, all);
         all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(e, node->value), 0 }
                  : node->kind == KILN__REAL_INPUT  ? numbers->inputs[node->index]
                  : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
                  : node->kind == KILN__REAL_SCALAR ? numbers->scalars[node->index]
-                                                   : estimate_node(e, real, node, args);
+                 : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
+                                                   : estimate_step(e, real, i, args);
     }
     return all[real->roots[output]];
 }
@@ -137,20 +182,30 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
 bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
                         double want)
 {
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
     kiln__dtype stored = kiln__spec_result(spec, output);
     estimator e = { .ops = &spec->catalog->ops,
                     .stored = spec->dtype,
-                    .computed = kiln__spec_computed(spec),
-                    .fast = kiln__spec_is_fast(spec) };
+                    .computed =
+                        kiln__typing_computed(typing.mixed ? kiln__typing_in(&typing, spec->op, output) : typing.step),
+                    .fast = kiln__spec_is_fast(spec),
+                    .eager = spec->round == KILN__ROUND_EAGER,
+                    .typing = &typing };
     double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
     if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;
     estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } }, scalars[KILN__SCALARS_MAX] = { { 0, 0 } };
-    for (uint32_t i = 0; i < spec->op->inputs; i++)
-        inputs[i] = (estimate){ round_value(&e, numbers->inputs[i]), 0 }; /* a whole number may need that */
+    for (uint32_t i = 0; i < spec->op->inputs; i++) {
+        double value = numbers->inputs[i];
+        if (!typing.mixed) /* a whole number may need a rounding */
+            value = round_value(&e, kiln__dtype_convert(value, kiln__spec_input(spec, i), spec->dtype));
+        inputs[i].value = value;
+    }
     for (uint32_t i = 0; i < spec->op->scalars; i++)
         scalars[i] = (estimate){ round_value(&e, numbers->scalars[i]), 0 };
-    estimate result = estimate_real(&e, spec->op, &(given){ inputs, NULL, scalars }, output);
+    estimate result =
+        estimate_real(&e, spec->op, &(given){ .inputs = inputs, .scalars = scalars, .index = numbers->index }, output);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */

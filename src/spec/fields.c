@@ -15,14 +15,16 @@ enum {
     FIELD_OUT,
     FIELD_LAYOUT,
     FIELD_MATH,
+    FIELD_ROUND,
     FIELD_TARGET,
     FIELD_N,
     FIELD_PARAM = KILN__FIELDS_FIXED
 };
 
 static const char *const field_names[] = {
-    [FIELD_OP] = "op",         [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",   [FIELD_OUT] = "out",
-    [FIELD_LAYOUT] = "layout", [FIELD_MATH] = "math",         [FIELD_TARGET] = "target", [FIELD_N] = "n"
+    [FIELD_OP] = "op",       [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",
+    [FIELD_OUT] = "out",     [FIELD_LAYOUT] = "layout",     [FIELD_MATH] = "math",
+    [FIELD_ROUND] = "round", [FIELD_TARGET] = "target",     [FIELD_N] = "n"
 };
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
@@ -170,6 +172,15 @@ static kiln_status check_math(const kiln__template *template, kiln__math math, k
     return FAIL(report, KILN_ESPEC, "template %s takes no math=%s: portable", template->name, math_names[math]);
 }
 
+static const char *const round_names[KILN__ROUND_END] = { "", "fused", "eager" };
+
+static kiln_status check_round(const kiln__template *template, kiln__round round, kiln_report *report)
+{
+    if (round == KILN__ROUND_UNSET || kiln__template_takes_op(template))
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "template %s takes no op, and so no round=%s", template->name, round_names[round]);
+}
+
 static kiln_status check_layout(const kiln__template *template, const kiln__fields *spec, kiln_report *report)
 {
     if (spec->layout_count == 0 || kiln__template_broadcasts(template))
@@ -200,6 +211,8 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
         status = check_layout(template, spec, report);
     if (status == KILN_OK)
         status = check_math(template, spec->math, report);
+    if (status == KILN_OK)
+        status = check_round(template, spec->round, report);
     if (status == KILN_OK && spec->op_set)
         status = kiln__template_check_op(template, spec->op, report);
     if (status == KILN_OK)
@@ -372,16 +385,30 @@ static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *r
     return status;
 }
 
+static kiln_status set_round(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    int round = KILN__ROUND_UNSET;
+    while (round < KILN__ROUND_END && !kiln__word_is(value, round_names[round]))
+        round++;
+    if (round == KILN__ROUND_END)
+        return FAIL(report, KILN_ESPEC, "unknown round '%s': fused, eager", kiln__word_quote(value).text);
+    kiln_status status = check_round(spec->template, (kiln__round)round, report);
+    if (status == KILN_OK)
+        spec->round = (kiln__round)round;
+    return status;
+}
+
 bool kiln__spec_is_fast(const kiln__fields *spec)
 {
     return spec->math == KILN__MATH_FAST &&
-           (spec->dtype == KILN__DTYPE_UNSET || kiln__spec_computed(spec) == KILN__DTYPE_F32);
+           (spec->dtype == KILN__DTYPE_UNSET || kiln__spec_computes_in(spec, KILN__DTYPE_F32));
 }
 
 bool kiln__spec_is_exact(const kiln__fields *spec)
 {
     kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
-    bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__dtype_is_real(kiln__spec_computed(spec));
+    bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__spec_computes_in(spec, KILN__DTYPE_F32) &&
+                 !kiln__spec_computes_in(spec, KILN__DTYPE_F64);
     if (math == KILN__MATH_PORTABLE || whole)
         return true;
     return spec->op->exact && !(kiln__spec_is_fast(spec) && spec->op->fast);
@@ -438,14 +465,11 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__real *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(kiln__fields *, kiln__word,
-                                          kiln_report *) = { [FIELD_TEMPLATE] = set_template,
-                                                             [FIELD_DTYPE] = set_dtype,
-                                                             [FIELD_OUT] = set_result,
-                                                             [FIELD_LAYOUT] = set_layout,
-                                                             [FIELD_MATH] = set_math,
-                                                             [FIELD_TARGET] = set_target,
-                                                             [FIELD_N] = set_n };
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
+        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype, [FIELD_OUT] = set_result,
+        [FIELD_LAYOUT] = set_layout,     [FIELD_MATH] = set_math,   [FIELD_ROUND] = set_round,
+        [FIELD_TARGET] = set_target,     [FIELD_N] = set_n
+    };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -572,6 +596,8 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->layout_count = 0;
         } else if (id == FIELD_MATH) {
             spec->math = KILN__MATH_UNSET;
+        } else if (id == FIELD_ROUND) {
+            spec->round = KILN__ROUND_UNSET;
         } else if (id >= FIELD_PARAM) {
             spec->params[id - FIELD_PARAM] = 0;
             spec->param_set[id - FIELD_PARAM] = false;
@@ -613,6 +639,8 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->layout_count > 0;
     case FIELD_MATH:
         return spec->math != KILN__MATH_UNSET;
+    case FIELD_ROUND:
+        return spec->round != KILN__ROUND_UNSET;
     case FIELD_TARGET:
         return spec->target_set;
     case FIELD_N:
@@ -660,6 +688,9 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
     case FIELD_MATH:
         kiln__text_append(out, math_names[spec->math]);
         break;
+    case FIELD_ROUND:
+        kiln__text_append(out, round_names[spec->round]);
+        break;
     case FIELD_TARGET:
         kiln__text_append(out, spec->target.name);
         break;
@@ -699,6 +730,8 @@ static void append_fields(const kiln__fields *spec, bool named, size_t start, ki
     append_field(spec, FIELD_LAYOUT, start, out);
     if (spec->math != kiln__math_default(spec->template))
         append_field(spec, FIELD_MATH, start, out);
+    if (spec->round == KILN__ROUND_EAGER)
+        append_field(spec, FIELD_ROUND, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         append_field(spec, FIELD_PARAM + (int)i, start, out);
 }

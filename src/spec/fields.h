@@ -4,10 +4,10 @@
 #define KILN_SPEC_FIELDS_H
 
 #include "base/text.h"
+#include "lang/dtype.h"
 #include "lang/expr.h"
-#include "lang/word.h"
+#include "lang/typing.h"
 #include "spec/catalog.h"
-#include "spec/dtype.h"
 #include "spec/target.h"
 
 /* Which arithmetic: that of PyTorch's CUDA kernels, the same with CUDA's fast functions of float32, or one with equal
@@ -19,6 +19,9 @@ typedef enum kiln__math {
     KILN__MATH_PORTABLE,
     KILN__MATH_END
 } kiln__math;
+
+/* Where an expression rounds to the type of its values: at its end, or at each of its steps. */
+typedef enum kiln__round { KILN__ROUND_UNSET, KILN__ROUND_FUSED, KILN__ROUND_EAGER, KILN__ROUND_END } kiln__round;
 
 /* Plain data that borrows the catalog, and the expression from a spec or from the room in which it was parsed. */
 typedef struct kiln__fields {
@@ -34,13 +37,14 @@ typedef struct kiln__fields {
     kiln__layout layouts[KILN__INPUTS_MAX]; /* of each input, "layout=(full,row)" */
     uint32_t layout_count;                  /* how many of them are set; 0: all are full */
     kiln__math math;                        /* KILN__MATH_UNSET if open */
+    kiln__round round;                      /* likewise */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 8 };
+enum { KILN__FIELDS_FIXED = 9 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -69,7 +73,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Names: op, template, dtype, out, math, the template's parameters, target, n.
+ * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, the template's parameters, target, n.
  * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
                            kiln_report *report);
@@ -93,8 +97,8 @@ bool kiln__spec_is_fast(const kiln__fields *spec);
 /* Whether the results on every device have the same bits. */
 bool kiln__spec_is_exact(const kiln__fields *spec);
 
-/* Appends the canonical text: fields in the order op, template, dtype, out and math (template, out and math only if
- * not the default), parameters in the template's order, target; fields not set are left out. With `with_hints` n= too,
+/* Appends the canonical text: fields in the order op, template, dtype, out, layout, math and round (template, out, math
+ * and round only if not the default), parameters in the template's order, target; fields not set are left out. With `with_hints` n= too,
  * last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
@@ -132,15 +136,17 @@ kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64
 
 /* ---- Types of values and results (spec/result.c) */
 
-/* The type that values are calculated in: f64, f32, or i64 and i32 where an op gives whole numbers of whole numbers.
- * The dtype is set. */
-kiln__dtype kiln__spec_computed(const kiln__fields *spec);
+/* The types of the values of its op. The dtype is set. */
+void kiln__spec_type(const kiln__fields *spec, kiln__typing *out);
+
+/* Whether some values are calculated in a type: f64, f32, i64 or i32. The dtype is set. */
+bool kiln__spec_computes_in(const kiln__fields *spec, kiln__dtype type);
 
 /* How many outputs its op has, 1 as long as it is open. */
 uint32_t kiln__spec_outputs(const kiln__fields *spec);
 
-/* The type of an output: the one that is set, else by PyTorch's rules bool for a comparison, f32 for real numbers of
- * whole ones, and the dtype for others. KILN__DTYPE_UNSET as long as the dtype or the op is open. */
+/* The type of an output: the one that is set, else by PyTorch's rules (lang/typing.h). KILN__DTYPE_UNSET as long as the
+ * dtype or the op is open. */
 kiln__dtype kiln__spec_result(const kiln__fields *spec, uint32_t output);
 
 /* Sets the types of all outputs. */
@@ -172,8 +178,8 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named);
 unsigned kiln__spec_bytes(const kiln__fields *spec);
 unsigned kiln__spec_out_bytes(const kiln__fields *spec);
 
-/* The element of an array that is input k for element i of the outputs, as the number of the dtype that it is converted
- * to. The outputs have so many columns where the template broadcasts. */
+/* The element of an array that is input k for element i of the outputs. The outputs have so many columns where the
+ * template broadcasts. */
 double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns);
 
 /* KILN_ESPEC where the op has no value for numbers of the dtype. */

@@ -324,6 +324,8 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
         out->dtype = kiln__template_dtype(out->template);
     if (out->math == KILN__MATH_UNSET)
         out->math = kiln__math_default(out->template);
+    if (out->round == KILN__ROUND_UNSET && kiln__template_takes_op(out->template))
+        out->round = KILN__ROUND_FUSED;
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;

@@ -1,16 +1,29 @@
-/* The types of values and of results, by the rules of PyTorch's type promotion. */
+/* The types of values and of results. */
 #include "spec/fields.h"
 
-static bool is_whole(kiln__dtype dtype)
+#include "base/number.h"
+#include "lang/primitive.h"
+
+void kiln__spec_type(const kiln__fields *spec, kiln__typing *out)
 {
-    return !kiln__dtype_is_real(dtype);
+    kiln__dtype inputs[KILN__INPUTS_MAX];
+    for (uint32_t k = 0; k < KILN__INPUTS_MAX; k++)
+        inputs[k] = kiln__spec_input(spec, k);
+    kiln__typing_make(out, spec->op, &spec->catalog->ops, spec->dtype, inputs);
 }
 
-kiln__dtype kiln__spec_computed(const kiln__fields *spec)
+bool kiln__spec_computes_in(const kiln__fields *spec, kiln__dtype type)
 {
-    if (is_whole(spec->dtype) && spec->op->whole)
-        return spec->dtype == KILN__DTYPE_I64 ? KILN__DTYPE_I64 : KILN__DTYPE_I32;
-    return spec->dtype == KILN__DTYPE_F64 ? KILN__DTYPE_F64 : KILN__DTYPE_F32;
+    kiln__typing typing;
+    bool nodes[KILN__REAL_NODES_MAX];
+    kiln__spec_type(spec, &typing);
+    if (!typing.mixed)
+        return kiln__typing_computed(typing.step) == type;
+    for (int i = KILN__DTYPE_UNSET + 1; i < KILN__DTYPE_SPECS_END; i++)
+        if (kiln__typing_computed((kiln__dtype)i) == type &&
+            kiln__typing_mark(&typing, spec->op, (kiln__dtype)i, nodes))
+            return true;
+    return false;
 }
 
 kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k)
@@ -32,6 +45,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     kiln__operands out = kiln__operands_plain(spec->dtype, op->inputs);
     out.output_count = kiln__spec_outputs(spec);
     out.scalar_count = op->scalars;
+    out.indexed = op->indexed;
     for (uint32_t k = 0; k < op->inputs; k++) {
         out.inputs[k].type = kiln__spec_input(spec, k);
         out.inputs[k].layout = kiln__spec_layout(spec, k);
@@ -76,8 +90,7 @@ double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *
                   : layout == KILN__LAYOUT_ROW    ? i % columns
                   : layout == KILN__LAYOUT_COLUMN ? i / columns
                                                   : 0;
-    double value = kiln__dtype_value(array, at, type);
-    return kiln__dtype_holds(spec->dtype, type) ? value : kiln__dtype_round(value, spec->dtype);
+    return kiln__dtype_value(array, at, type);
 }
 
 uint32_t kiln__spec_outputs(const kiln__fields *spec)
@@ -92,9 +105,9 @@ static kiln__dtype usual_result(const kiln__fields *spec, uint32_t output)
         return KILN__DTYPE_UNSET;
     if (!kiln__template_has_result(spec->template))
         return spec->dtype;
-    if (spec->op_set && kiln__real_root(spec->op, output)->truth)
-        return KILN__DTYPE_BOOL;
-    return is_whole(spec->dtype) && !is_whole(kiln__spec_computed(spec)) ? KILN__DTYPE_F32 : spec->dtype;
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
+    return spec->op_set ? kiln__typing_result(&typing, spec->op, output) : typing.step;
 }
 
 kiln__dtype kiln__spec_result(const kiln__fields *spec, uint32_t output)
@@ -138,17 +151,47 @@ static kiln_status refuse(const kiln__fields *spec, const char *before, const ch
     return status;
 }
 
+/* Whether a function or op that takes whole numbers alone gets others. */
+static bool lacks_whole(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+{
+    const kiln__real_node *node = &spec->op->nodes[i];
+    bool integral = node->kind == KILN__REAL_FUNCTION ? kiln__primitive_at(node->index)->domain == KILN__DOMAIN_WHOLE
+                    : node->kind == KILN__REAL_OP     ? kiln__op_at(&spec->catalog->ops, node->index)->real->integral
+                                                      : false;
+    return integral && kiln__dtype_is_real((kiln__dtype)typing->in[i]);
+}
+
+/* Whether an op gives whole numbers of whole ones in one of its outputs, and real ones in another. */
+static bool is_divided(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+{
+    const kiln__real_node *node = &spec->op->nodes[i];
+    return node->kind == KILN__REAL_OP && kiln__op_at(&spec->catalog->ops, node->index)->real->mixed &&
+           !kiln__dtype_is_real(spec->dtype) && typing->in[i] != KILN__DTYPE_UNSET;
+}
+
+/* Whether a number is calculated with that 32 bits do not hold. */
+static bool is_wide(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+{
+    const kiln__real_node *node = &spec->op->nodes[i];
+    bool wide = node->kind == KILN__REAL_OP ? kiln__op_of_integers(kiln__op_at(&spec->catalog->ops, node->index))->wide
+                                            : node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
+    return wide && kiln__typing_computed((kiln__dtype)typing->in[i]) == KILN__DTYPE_I32;
+}
+
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report)
 {
-    kiln__dtype computed = kiln__spec_computed(spec);
-    if (spec->op->integral && kiln__dtype_is_real(spec->dtype))
-        return refuse(spec, "takes whole numbers, and", " has others: use i8, i16, i32, i64, u8 or bool", report);
-    if (spec->op->integral && kiln__dtype_is_real(computed))
-        return refuse(spec, "mixes real numbers with functions of whole ones, in",
-                      ": calculate these in an op of their own", report);
-    if (spec->op->mixed && !kiln__dtype_is_real(spec->dtype))
-        return refuse(spec, "gives whole and real numbers, in", ": calculate these in an op of their own", report);
-    if (spec->op->wide && computed == KILN__DTYPE_I32)
-        return refuse(spec, "has a number that 32 bits do not hold, in which", " is calculated: use i64", report);
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
+    for (uint32_t i = 0; i < spec->op->count; i++) {
+        if (lacks_whole(spec, &typing, i) && kiln__dtype_is_real(spec->dtype))
+            return refuse(spec, "takes whole numbers, and", " has others: use i8, i16, i32, i64, u8 or bool", report);
+        if (lacks_whole(spec, &typing, i))
+            return refuse(spec, "mixes real numbers with functions of whole ones, in",
+                          ": calculate these in an op of their own", report);
+        if (is_divided(spec, &typing, i))
+            return refuse(spec, "gives whole and real numbers, in", ": calculate these in an op of their own", report);
+        if (is_wide(spec, &typing, i))
+            return refuse(spec, "has a number that 32 bits do not hold, in which", " is calculated: use i64", report);
+    }
     return KILN_OK;
 }

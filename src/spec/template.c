@@ -105,10 +105,10 @@ static char *copy_formula(reader *r, kiln__word word)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",    "template",  "dtype",  "out",  "layout",   "math",      "target",     "n",
-        "bytes", "out_bytes", "n_hint", "sm",   "inputs",   "outputs",   "operations", "shared_limit",
-        "min",   "max",       "gcd",    "unit", "fn",       "infinity",  "real",       "whole",
-        "typed", "list",      "all",    "each", "argument", "parameter", "output",
+        "op",         "template",     "dtype",    "out",   "layout",    "math",     "round",     "target",   "n",
+        "mixed",      "indexed",      "position", "bytes", "out_bytes", "n_hint",   "sm",        "inputs",   "outputs",
+        "operations", "shared_limit", "min",      "max",   "gcd",       "unit",     "fn",        "infinity", "real",
+        "whole",      "typed",        "list",     "all",   "each",      "argument", "parameter", "output",
     };
     static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
                                               "store", "layout", "out_", "scalar" };
@@ -795,6 +795,7 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
     kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
+    r.out->indexed = r.out->body != NULL && strstr(r.out->body, "KILN_POSITION") != NULL;
     r.out->includes = origin != NULL && kiln__text_next_include(r.out->body) != NULL;
     r.out->cpu_includes = origin != NULL && kiln__text_next_include(r.out->cpu_text) != NULL;
     if (status == KILN_OK)
@@ -878,6 +879,8 @@ kiln_status kiln__template_check_op(const kiln__template *template, const kiln__
                       op->inputs);
     if (op != NULL && op->outputs > 1 && !kiln__arguments_each(&template->arguments, KILN__ARG_OUT))
         return REFUSE("template %s takes ops of one output, this one has %u", template->name, op->outputs);
+    if (op != NULL && op->indexed && !template->indexed)
+        return REFUSE("template %s takes no ops of the index: it does not pass KILN_POSITION", template->name);
     if (op != NULL && op->scalars > 0 && !kiln__arguments_each(&template->arguments, KILN__ARG_SCALAR))
         return REFUSE("template %s takes no scalars: write a number in place of ?%s", template->name,
                       op->scalar_names[0]);

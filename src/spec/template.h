@@ -2,9 +2,9 @@
 #ifndef KILN_SPEC_TEMPLATE_H
 #define KILN_SPEC_TEMPLATE_H
 
+#include "lang/dtype.h"
 #include "lang/real.h"
 #include "spec/arguments.h"
-#include "spec/dtype.h"
 #include "spec/param.h"
 #include "spec/tolerance.h"
 #include <stdbool.h>
@@ -68,6 +68,7 @@ typedef struct kiln__template {
     const char *text;            /* the CUDA text, borrowed where origin is NULL */
     const char *body;            /* where in it the leading declarations end: units begin there */
     uint32_t body_line;          /* the number of that line */
+    bool indexed;                /* it passes the number of an element to the op */
     bool includes, cpu_includes; /* a user's text, or its twin, may include headers */
     const char *cpu_text;        /* its cpu twin, NULL if there is none; borrowed as `text` is */
 } kiln__template;

@@ -3,8 +3,8 @@
 #define KILN_SPEC_TOLERANCE_H
 
 #include "base/number.h"
+#include "lang/dtype.h"
 #include "lang/word.h"
-#include "spec/dtype.h"
 #include <kiln/kernel.h>
 
 enum { KILN__TOLERANCE_SIZE = 3 * (KILN__NUMBER_SIZE + 10) }; /* room for the text of any tolerance, with its NUL */

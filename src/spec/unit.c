@@ -39,19 +39,24 @@ static void append_lists(kiln__text *out, const char *suffix, uint32_t count)
 }
 
 /* "#define KILN_TYPE0 kiln_u8" and "#define KILN_VALUE0(e) (kiln_real)kiln_load_u8(e)" for each input. As PyTorch does,
- * a whole number that the dtype does not hold is rounded to it. */
-static void append_inputs(kiln__text *out, const kiln__fields *spec)
+ * a whole number that the dtype does not hold is rounded to it. Where values have several types, an input keeps its
+ * own until it is used. */
+static void append_inputs(kiln__text *out, const kiln__fields *spec, bool mixed)
 {
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
     append_lists(out, "", kiln__spec_inputs(spec));
-    if (spec->typed > 0)
+    if (spec->typed > 0 || mixed)
         append_define(out, "TYPED", NULL, 1);
-    for (uint32_t k = 0; k < spec->typed; k++) {
-        const char *name = kiln__dtype_name(spec->inputs[k]);
-        bool exact = kiln__dtype_holds(spec->dtype, spec->inputs[k]);
+    for (uint32_t k = 0; k < (mixed ? spec->op->inputs : spec->typed); k++) {
+        kiln__dtype type = kiln__spec_input(spec, k);
+        const char *name = kiln__dtype_name(type);
+        bool exact = kiln__dtype_holds(spec->dtype, type);
         kiln__text_printf(out, "#define KILN_TYPE%u kiln_%s\n", k, name);
-        kiln__text_printf(out, "#define KILN_VALUE%u(e) %s(kiln_real)kiln_load_%s(e)%s\n", k,
-                          exact ? "" : "kiln_load(kiln_store(", name, exact ? "" : "))");
+        if (mixed)
+            kiln__text_printf(out, "#define KILN_VALUE%u(e) kiln_load_%s(e)\n", k, name);
+        else
+            kiln__text_printf(out, "#define KILN_VALUE%u(e) %s(kiln_real)kiln_load_%s(e)%s\n", k,
+                              exact ? "" : "kiln_load(kiln_store(", name, exact ? "" : "))");
     }
 }
 
@@ -64,8 +69,15 @@ static void append_layouts(kiln__text *out, const kiln__fields *spec)
         kiln__text_printf(out, "#define KILN_LAYOUT%u %d\n", k, (int)kiln__spec_layout(spec, k));
 }
 
+/* "i64_" before the names of what calculates in a type, "" where that is the unit's own. */
+static void append_prefix(kiln__text *out, const kiln__typing *typing, kiln__dtype in)
+{
+    bool apart = typing->mixed && in != typing->dtype;
+    kiln__text_printf(out, "%s%s", apart ? kiln__dtype_name(in) : "", apart ? "_" : "");
+}
+
 /* "#define KILN_RESULT1 kiln_f16" and "#define KILN_STORE1(v) kiln_store_f16(v)" for each of several outputs. */
-static void append_outputs(kiln__text *out, const kiln__fields *spec)
+static void append_outputs(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
 {
     uint32_t count = kiln__spec_outputs(spec);
     if (kiln__spec_result(spec, 0) != spec->dtype)
@@ -75,25 +87,36 @@ static void append_outputs(kiln__text *out, const kiln__fields *spec)
     append_define(out, "OUTPUTS", NULL, count);
     append_lists(out, "_OUT", count);
     kiln__text_append(out, "#define kiln_value0 kiln_value\n");
-    for (uint32_t k = 0; k < count && count > 1; k++) {
+    for (uint32_t k = 0; k < count && (count > 1 || typing->mixed); k++) {
         const char *name = kiln__dtype_name(kiln__spec_result(spec, k));
         kiln__text_printf(out, "#define KILN_RESULT%u kiln_%s\n", k, name);
-        kiln__text_printf(out, "#define KILN_STORE%u(v) kiln_store_%s(v)\n", k, name);
+        kiln__text_printf(out, "#define KILN_STORE%u(v) kiln_", k);
+        append_prefix(out, typing, kiln__typing_in(typing, spec->op, k));
+        kiln__text_printf(out, "store_%s(v)\n", name);
     }
 }
 
-static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t tile)
+static void append_math(kiln__text *out, const kiln__fields *spec)
 {
-    append_define(out, "UNIT", NULL, 1);
-    append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
-    if (!kiln__dtype_is_real(spec->dtype) && kiln__dtype_is_real(kiln__spec_computed(spec)))
-        append_define(out, "REAL", kiln__dtype_macro(KILN__DTYPE_F32), 1);
     if (spec->math == KILN__MATH_PORTABLE)
         append_define(out, "MATH", "PORTABLE", 1);
     if (spec->math == KILN__MATH_FAST)
         append_define(out, "MATH", "FAST", 1);
-    append_inputs(out, spec);
-    append_outputs(out, spec);
+}
+
+static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint64_t tile)
+{
+    append_define(out, "UNIT", NULL, 1);
+    append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
+    if (!typing->mixed && !kiln__dtype_is_real(spec->dtype) && kiln__dtype_is_real(typing->step))
+        append_define(out, "REAL", kiln__dtype_macro(KILN__DTYPE_F32), 1);
+    append_math(out, spec);
+    if (typing->mixed)
+        append_define(out, "MIXED", NULL, 1);
+    if (spec->op->indexed)
+        append_define(out, "INDEXED", NULL, 1);
+    append_inputs(out, spec, typing->mixed);
+    append_outputs(out, spec, typing);
     if (kiln__template_broadcasts(spec->template))
         append_layouts(out, spec);
     if (kiln__arguments_each(&spec->template->arguments, KILN__ARG_SCALAR))
@@ -108,25 +131,87 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
-/* The function of an output: kiln_value, kiln_value1, ... */
-static void append_value(kiln__text *out, const kiln__fields *spec, uint32_t output)
+/* The C type of the values of a type. */
+static const char *value_type(kiln__dtype dtype)
 {
-    kiln__text_printf(out, output > 0 ? "KILN_FN kiln_real kiln_value%u(" : "KILN_FN kiln_real kiln_value(", output);
+    switch (kiln__typing_computed(dtype)) {
+    case KILN__DTYPE_F64:
+        return "double";
+    case KILN__DTYPE_F32:
+        return "float";
+    case KILN__DTYPE_I64:
+        return "long long";
+    default:
+        return "int";
+    }
+}
+
+/* The function of an output: kiln_value, kiln_value1, ... */
+static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint32_t output)
+{
+    const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER };
+    kiln__text_append(out, "KILN_FN kiln_");
+    append_prefix(out, typing, kiln__typing_in(typing, spec->op, output));
+    kiln__text_append(out, "real kiln_value");
+    if (output > 0)
+        kiln__text_append_uint(out, output, 1);
     for (uint32_t i = 0; i < spec->op->inputs; i++)
-        kiln__text_printf(out, "%skiln_real %s", i == 0 ? "" : ", ", kiln__input_names[i]);
+        kiln__text_printf(out, "%s%s %s", i == 0 ? "(" : ", ",
+                          typing->mixed ? value_type(kiln__spec_input(spec, i)) : "kiln_real", kiln__input_names[i]);
     for (uint32_t i = 0; i < spec->op->scalars; i++)
-        kiln__text_printf(out, ", kiln_real s%u", i);
-    kiln__text_append(out, ") { return ");
-    kiln__real_emit(spec->op, &spec->catalog->ops, NULL, output, out);
+        kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
+    kiln__text_append(out, spec->op->indexed ? ", long long position) { return " : ") { return ");
+    kiln__real_emit(spec->op, &spec->catalog->ops, NULL, &style, output, out);
     kiln__text_append(out, "; }\n");
 }
 
-static void append_values(kiln__text *out, const kiln__fields *spec)
+/* Appends a text whose names that begin with kiln_ and KILN_ are others: "kiln_i64_add", "KILN_I64_FN". */
+static void append_renamed(kiln__text *out, const char *text, kiln__dtype type)
 {
-    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(kiln__spec_computed(spec)),
-                     spec->op, out);
+    static const char names[] = "kiln_", macros[] = "KILN_";
+    for (const char *next; *text != '\0'; text = next) {
+        bool name = strncmp(text, names, sizeof(names) - 1) == 0,
+             macro = strncmp(text, macros, sizeof(macros) - 1) == 0;
+        next = text;
+        while (kiln__word_is_name_char(*next))
+            next++;
+        if (name || macro) {
+            kiln__text_append_bytes(out, text, sizeof(names) - 1);
+            kiln__text_printf(out, "%s_", name ? kiln__dtype_name(type) : kiln__dtype_macro(type));
+            text += sizeof(names) - 1;
+        }
+        next += next == text && *next != '\0';
+        kiln__text_append_bytes(out, text, (size_t)(next - text));
+    }
+}
+
+/* Where values have several types, each type but the spec's has its own copy of all that calculates in it, under other
+ * names. */
+static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype type, const bool *nodes)
+{
+    kiln__text text = { 0 };
+    append_define(&text, "UNIT", NULL, 1);
+    append_define(&text, "DTYPE", kiln__dtype_macro(type), 1);
+    append_math(&text, spec);
+    kiln__text_append(&text, spec->catalog->prelude);
+    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(type), spec->op, nodes,
+                     &text);
+    append_renamed(out, kiln__text_string(&text), type);
+    out->failed = out->failed || text.failed;
+    kiln__text_fini(&text);
+}
+
+static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
+{
+    bool nodes[KILN__REAL_NODES_MAX], whole = !kiln__dtype_is_real(typing->mixed ? spec->dtype : typing->step);
+    for (int i = KILN__DTYPE_UNSET + 1; i < KILN__DTYPE_SPECS_END && typing->mixed; i++)
+        if (kiln__typing_mark(typing, spec->op, (kiln__dtype)i, nodes) && (kiln__dtype)i != spec->dtype)
+            append_type(out, spec, (kiln__dtype)i, nodes);
+    kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
+    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
+                     out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
-        append_value(out, spec, i);
+        append_value(out, spec, typing, i);
     kiln__text_append(out, "\n");
 }
 
@@ -162,6 +247,8 @@ static void append_args(kiln__text *out, const kiln__plan *plan)
 static void append_source(kiln__text *out, const kiln__fields *spec, const kiln__unit *unit)
 {
     const kiln__template *template = spec->template;
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
     kiln__text_append(out, "\n");
@@ -169,12 +256,12 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
         append_args(out, unit->plan);
         kiln__text_append(out, "#line 4 \"kiln\"\n");
     }
-    append_defines(out, spec, unit->rule.tile);
+    append_defines(out, spec, &typing, unit->rule.tile);
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);
     kiln__text_append(out, "\n");
     if (kiln__template_takes_op(template))
-        append_values(out, spec);
+        append_values(out, spec, &typing);
     if (template->origin != NULL)
         append_line(out, spec);
     kiln__text_append(out, has_twin(spec) ? template->cpu_text : template->body);
@@ -188,9 +275,9 @@ static void append_definitions(const kiln__fields *spec, kiln__text *out)
     kiln__real room;
     bool needed[KILN__OPS_MAX] = { false };
     if (spec->op_set)
-        kiln__real_calls(spec->op, needed, NULL, NULL);
+        kiln__real_calls(spec->op, NULL, needed, NULL, NULL);
     if (spec->template->reference != NULL && kiln__spec_reference(&reference, &room, spec, NULL) == KILN_OK)
-        kiln__real_calls(reference.op, needed, NULL, NULL);
+        kiln__real_calls(reference.op, NULL, needed, NULL, NULL);
     kiln__ops_close(ops, needed, true);
     for (uint32_t i = ops->row_count; i < ops->count; i++)
         if (needed[i]) {

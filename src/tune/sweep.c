@@ -46,7 +46,7 @@ typedef struct sweep {
 
 /* ---- The specs */
 
-/* The part that all specs of a sweep have in common: their op or template, number of inputs, types, math and target. */
+/* The part that all specs of a sweep have in common: their op or template, number of inputs, types, math, round and target. */
 static bool write_kind(const kiln__fields *spec, kiln__text *out)
 {
     if (!kiln__template_takes_op(spec->template)) {
@@ -63,6 +63,8 @@ static bool write_kind(const kiln__fields *spec, kiln__text *out)
         kiln__spec_append(spec, "layout", out);
     if (spec->math != kiln__math_default(spec->template))
         kiln__spec_append(spec, "math", out);
+    if (spec->round == KILN__ROUND_EAGER)
+        kiln__spec_append(spec, "round", out);
     kiln__text_printf(out, " target=%s", spec->target.name);
     return !out->failed;
 }

@@ -123,7 +123,7 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
         return false;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
         inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i, b->columns);
-    const kiln__real_numbers numbers = { inputs, NULL, b->scalars };
+    const kiln__real_numbers numbers = { .inputs = inputs, .scalars = b->scalars, .index = (double)i };
     kiln__dtype result = kiln__spec_result(b->spec, b->output);
     return kiln__bound_agrees(b->spec, &numbers, b->output, kiln__dtype_value(got, i, result),
                               kiln__dtype_value(want, i, result));
@@ -453,10 +453,10 @@ static void check_definition(const checking *c, uint64_t start, uint64_t n)
 static void compare_written(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
-    bool aligned = load->elementwise || kiln__template_broadcasts(c->spec->template);
-    bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) &&
-                   kiln__template_takes_op(c->spec->template) && !kiln__spec_is_exact(c->spec) &&
-                   !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
+    const kiln__template *template = c->spec->template;
+    bool aligned = kiln__arguments_elementwise(&template->arguments) || kiln__template_broadcasts(template);
+    bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) && kiln__template_takes_op(template) &&
+                   !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
     bounds within = { .columns = load->size_count > 0 ? load->sizes[load->size_count - 1] : 1 };
     bounded = bounded && list_scalars(c, within.scalars);
     within.spec = bounded ? c->spec : NULL;

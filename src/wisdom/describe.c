@@ -36,6 +36,8 @@ void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
         kiln__spec_append(spec, "layout", out);
     if (spec->math == KILN__MATH_FAST)
         kiln__text_append(out, " math=fast");
+    if (spec->round == KILN__ROUND_EAGER)
+        kiln__text_append(out, " round=eager");
 }
 
 bool kiln__wisdom_is_complete(const kiln__fields *spec)

@@ -193,6 +193,72 @@ class Outputs(KilnTest):
                   "--arg", "s0=1", status=2)
 
 
+class Steps(KilnTest):
+    """Each step of an expression has a type of its own; with round=eager it rounds to it."""
+
+    def run_on(self, spec, *inputs):
+        words = [word for i, x in enumerate(inputs) for word in ("--in", self.save(f"in{i}.npy", x))]
+        self.kiln("run", spec, *words, "--out", self.path("out.npy"), "--verify")
+        return np.load(self.path("out.npy"))
+
+    def test_whole_numbers_wrap_around_before_they_are_divided(self):
+        x, y = np.array([2147483647, 5, -7], np.int32), np.array([1, 2, 3], np.int32)
+        with np.errstate(over="ignore"):
+            want = (x + y).astype(np.float32) * np.float32(0.5)
+        np.testing.assert_array_equal(self.run_on("op=(x + y) / 2", x, y), want)
+
+    def test_comparisons_are_bools(self):
+        x, y = some_values("f32", 1003, 0), some_values("f32", 1003, 1)
+        np.testing.assert_array_equal(self.run_on("op=(x > 0) + (y > 0)", x, y), (x > 0) | (y > 0))
+        np.testing.assert_array_equal(self.run_on("op=1 - (x > y)", x, y), 1 - (x > y).astype(np.int64))
+
+    def test_eager_rounds_each_step(self):
+        x, y, z = (some_values("f16", 10_007, k) for k in range(3))
+        with np.errstate(all="ignore"):
+            eager = (x * y + z) - x  # NumPy rounds each to f16
+            fused = ((x.astype(np.float32) * y.astype(np.float32) + z) - x).astype(np.float16)
+        self.assert_same(self.run_on("op=x * y + z - x round=eager", x, y, z), eager, "f16")
+        self.assert_same(self.run_on("op=x * y + z - x", x, y, z), fused, "f16")
+        self.assertGreater(np.count_nonzero(eager.view(np.uint16) != fused.view(np.uint16)), 100)
+
+    def test_eager_rounds_to_the_type_of_each_step(self):
+        x, y = some_values("f16", 1003, 0), some_values("f64", 1003, 1)
+        with np.errstate(all="ignore"):
+            want = (x * x).astype(np.float64) + y
+        self.assert_same(self.run_on("op=x * x + y round=eager", x, y), want, "f64")
+        small = np.arange(-128, 128).astype(np.int8)
+        with np.errstate(over="ignore"):
+            wrapped = (small + small) > 0
+        np.testing.assert_array_equal(self.run_on("op=x + x > 0 round=eager", small), wrapped)
+        np.testing.assert_array_equal(self.run_on("op=x + x > 0", small), small > 0)
+
+    def test_outputs_of_several_types(self):
+        x = np.arange(-500, 503).astype(np.int64)
+        outs = [self.path(f"out{i}.npy") for i in range(3)]
+        self.kiln("run", "op=(x, x / 2, x > 0)", "--in", self.save("x.npy", x), *[w for o in outs for w in ("--out", o)])
+        for out, want in zip(outs, (x, (x / 2).astype(np.float32), x > 0)):
+            self.assertEqual(np.load(out).dtype, want.dtype)
+            np.testing.assert_array_equal(np.load(out), want)
+
+    def test_index(self):
+        for n in 1, 1000, 70_001:
+            x = some_values("f16", n, 0)
+            np.testing.assert_array_equal(self.run_on("op=x > 0 ? index : -index", x),
+                                          np.where(x > 0, np.arange(x.size), -np.arange(x.size)))
+        x, row = some_values("f32", 12_000, 1)[:12_000].reshape(40, 300), some_values("f32", 300, 2)[:300]
+        self.assert_same(self.run_on("op=index < 5000 ? x : bias", x, row),
+                         np.where(np.arange(12_000).reshape(40, 300) < 5000, x, row), "f32")
+
+    def test_what_has_no_meaning(self):
+        x = self.save("x.npy", np.ones(4, np.float32))
+        for spec, words in (("op=index", "takes no array"), ("op=f(x, index)", "unknown op"),
+                            ("op=x + ?index", "'index' cannot name a scalar"),
+                            ("op=copy round=never", "unknown round 'never': fused, eager"),
+                            ("op=bitwise_and(x, index)", "takes whole numbers")):
+            with self.subTest(spec):
+                self.assert_bad(("run", spec, "--in", x, "--out", self.path("y.npy")), words)
+
+
 class Broadcast(KilnTest):
     def run_on(self, spec, *arrays, words=(), **options):
         paths = [self.save(f"in{i}.npy", array) for i, array in enumerate(arrays)]

@@ -56,7 +56,8 @@ static void require_good(const kiln__op *op)
     kiln__op_free(again);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
     for (uint32_t i = 0; i < op->outputs; i++)
-        kiln__real_value(reference, &catalog()->ops, &(kiln__real_numbers){ inputs, op->defaults, NULL }, i);
+        kiln__real_value(reference, &catalog()->ops, &(kiln__real_numbers){ .inputs = inputs, .params = op->defaults },
+                         i);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -211,7 +211,9 @@ static void check_op(kiln_service *service, const kiln__op *op, const char *writ
     kiln_kernel *kernel = kiln_test_get(service, text);
     const kiln__fields *fields = &spec->fields;
     referee r = { .ops = &fields->catalog->ops, .stored = fields->dtype, .params = params };
-    r.computed = kiln__spec_computed(fields);
+    kiln__typing typing;
+    kiln__spec_type(fields, &typing);
+    r.computed = kiln__typing_computed(typing.step);
     mpfr_inits2(BITS, r.value, r.x, r.y, (mpfr_ptr)NULL);
     for (unsigned k = 0; k < 3; k++)
         values_fill(arrays[k], N, dtype, k);

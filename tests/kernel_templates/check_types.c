@@ -213,7 +213,9 @@ static void check_whole(kiln_service *service, const kiln__op *op, const char *d
     snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", op->name, dtype);
     kiln_spec *spec = kiln_test_spec(service, text);
     const kiln__fields *fields = &spec->fields;
-    kiln__dtype result = kiln__spec_result(fields, 0), computed = kiln__spec_computed(fields);
+    kiln__typing typing;
+    kiln__spec_type(fields, &typing);
+    kiln__dtype result = kiln__spec_result(fields, 0), computed = kiln__typing_computed(typing.step);
     referee r = { &fields->catalog->ops, fields->dtype, computed == KILN__DTYPE_I32 };
     for (uint32_t i = 0; i < op->params; i++)
         params[i] = (int64_t)op->defaults[i];

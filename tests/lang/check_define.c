@@ -79,7 +79,7 @@ START_TEST(test_define__text_is_spelt_out)
 {
     const kiln__op *op = define(good[_i].definition);
     kiln__text text = { 0 };
-    kiln__real_emit(op->real, &catalog.ops, op->param_names, 0, &text);
+    kiln__real_emit(op->real, &catalog.ops, op->param_names, NULL, 0, &text);
     ck_assert_str_eq(kiln__text_string(&text), good[_i].value);
     ck_assert_str_eq(op->signature, good[_i].signature);
     ck_assert_ptr_nonnull(strstr(op->text, good[_i].value));
@@ -294,8 +294,8 @@ START_TEST(test_define__values_in_double)
         { "a5(x, y) = clamp(y, x, 3) + copysign(y, x) + sqrt(16)", 0 },
         { "a6(x, y; p=1) = a5(x, y) + !x + -p", -10 },
     };
-    const kiln__real_numbers numbers = { inputs, params, NULL };
-    const kiln__real_numbers others = { (const double[]){ 7, -3 }, NULL, NULL };
+    const kiln__real_numbers numbers = { .inputs = inputs, .params = params };
+    const kiln__real_numbers others = { .inputs = (const double[]){ 7, -3 } };
     for (int i = 0; i < COUNT(cases); i++) {
         const kiln__op *op = define(cases[i].definition);
         double value = kiln__real_value(op->real, &catalog.ops, &numbers, 0);

@@ -371,9 +371,10 @@ START_TEST(test_expr__an_op_alone_gives_all_its_values)
     const double inputs[] = { 3, 4 }, by = 0;
     for (uint32_t i = 0; i < 2; i++) {
         kiln__text out = { 0 };
-        kiln__real_emit(&expr, &table, NULL, i, &out);
+        kiln__real_emit(&expr, &table, NULL, NULL, i, &out);
         ck_assert_str_eq(kiln__text_string(&out), calls[i]);
-        ck_assert_double_eq(kiln__real_value(&expr, &table, &(kiln__real_numbers){ inputs, NULL, &by }, i), inputs[i]);
+        const kiln__real_numbers numbers = { .inputs = inputs, .scalars = &by };
+        ck_assert_double_eq(kiln__real_value(&expr, &table, &numbers, i), inputs[i]);
         kiln__text_fini(&out);
     }
     const char *text = kiln__op_at(&table, 6)->text;
@@ -387,7 +388,7 @@ START_TEST(test_expr__emits_nested_calls_with_exact_literals)
     kiln__text out = { 0 };
     kiln__real expr;
     ck_assert_int_eq(parse(&expr, emitted[_i].text, NULL), KILN_OK);
-    kiln__real_emit(&expr, &table, NULL, 0, &out);
+    kiln__real_emit(&expr, &table, NULL, NULL, 0, &out);
     ck_assert_str_eq(kiln__text_string(&out), emitted[_i].emitted);
     kiln__text_fini(&out);
 }

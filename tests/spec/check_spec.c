@@ -212,10 +212,11 @@ static const struct {
     { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC,
-      "unknown field 'foo': op, template, dtype, out, layout, math, block, elems, vector, cache, target or n" },
+      "unknown field 'foo': op, template, dtype, out, layout, math, round, block, elems, vector, cache, target "
+      "or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
-      "unknown field 'elems': op, template, dtype, out, layout, math, cache, rows, block, target or n" },
+      "unknown field 'elems': op, template, dtype, out, layout, math, round, cache, rows, block, target or n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC,
       "unknown template 'zzzz': broadcast, compare, elementwise, rowsum, toy, row, pair or narrow" },
@@ -318,7 +319,8 @@ START_TEST(test_spec__whole_inputs_are_rounded_to_the_dtype)
             char text[64];
             snprintf(text, sizeof(text), "op=add dtype=(i64,%s)", rows[row_index].dtype);
             parse(&spec, text);
-            ck_assert_double_eq(kiln__spec_input_value(&spec, 0, whole, (uint64_t)i, 1), rows[row_index].values[i]);
+            double value = kiln__spec_input_value(&spec, 0, whole, (uint64_t)i, 1);
+            ck_assert_double_eq(kiln__dtype_convert(value, KILN__DTYPE_I64, spec.dtype), rows[row_index].values[i]);
         }
 }
 END_TEST
@@ -469,6 +471,13 @@ static const struct {
     { "op=gelu dtype=f8e4m3", &sm_90, "op=gelu dtype=f8e4m3 block=128 elems=16 vector=16 cache=plain target=sm_90" },
     { "op=gelu(x+bias) dtype=f32", &sm_90,
       "op=gelu(x+bias) dtype=f32 block=128 elems=8 vector=4 cache=plain target=sm_90" },
+    /* Each step has its own type. */
+    { "op=(x,x/2) dtype=i64", &sm_90, "op=(x,x/2) dtype=i64 block=128 elems=4 vector=2 cache=plain target=sm_90" },
+    { "op=(x+y,exp(y)) dtype=(i32,i8)", &sm_90,
+      "op=(x+y,exp(y)) dtype=(i32,i8) block=128 elems=8 vector=4 cache=plain target=sm_90" },
+    { "op=exp(bitwise_and(x,y)) dtype=i64 round=eager", &sm_90,
+      "op=exp(bitwise_and(x,y)) dtype=i64 round=eager block=128 elems=8 vector=2 cache=plain target=sm_90" },
+    { "op=x+1 dtype=f16 round=fused", &sm_90, "op=x+1 dtype=f16 block=128 elems=8 vector=8 cache=plain target=sm_90" },
     { "op=copy dtype=f32 out=f32", &sm_90, "op=copy dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90" },
 };
 
@@ -489,10 +498,6 @@ END_TEST
 static const struct {
     const char *text, *problem;
 } unresolved[] = {
-    { "op=(x,x/2) dtype=i64",
-      "op (x,x/2) gives whole and real numbers, in dtype=i64: calculate these in an op of their own" },
-    { "op=(x+y,exp(y)) dtype=(i32,i8)",
-      "op (x+y,exp(y)) gives whole and real numbers, in dtype=i32: calculate these in an op of their own" },
     { "dtype=f32", "the spec has no op: add one, such as op=hardsigmoid" },
     { "template=toy op=relu6 elems=4 dtype=f16 vector=16",
       "elems=4 vector=16: elems must be a multiple of vector; nearest: elems=16 or vector=4" },
@@ -504,9 +509,8 @@ static const struct {
     { "template=toy op=relu6 elems=5", "over=10 is above 8, and that is its default here (elems * 2): set over" },
     { "op=bitwise_and(x,y) dtype=f16",
       "op bitwise_and(x,y) takes whole numbers, and dtype=f16 has others: use i8, i16, i32, i64, u8 or bool" },
-    { "op=exp(bitwise_and(x,y)) dtype=i64",
-      "op exp(bitwise_and(x,y)) mixes real numbers with functions of whole ones, in "
-      "dtype=i64: calculate these in an op of their own" },
+    { "op=bitwise_and(x/2,y) dtype=i64", "op bitwise_and(x/2,y) mixes real numbers with functions of whole ones, in "
+                                         "dtype=i64: calculate these in an op of their own" },
     { "op=x>3000000000 dtype=i32",
       "op x>3000000000 has a number that 32 bits do not hold, in which dtype=i32 is calculated: use i64" },
     { "op=add(hardtanh(x,0,1),-3000000000) dtype=i8",

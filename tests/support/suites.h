@@ -22,6 +22,7 @@
     X(lang, op)             \
     X(lang, define)         \
     X(lang, expr)           \
+    X(lang, typing)         \
     X(spec, template)       \
     X(spec, catalog)        \
     X(spec, spec)           \

@@ -1,6 +1,6 @@
 /* Types of array elements and of numbers: one table. Pure. */
-#ifndef KILN_SPEC_DTYPE_H
-#define KILN_SPEC_DTYPE_H
+#ifndef KILN_LANG_DTYPE_H
+#define KILN_LANG_DTYPE_H
 
 #include "lang/word.h"
 #include <stdint.h>
@@ -77,8 +77,15 @@ kiln__dtype kiln__dtype_promote_all(const kiln__dtype *types, uint32_t count);
 /* Whether each number of one type is a number of the other, which is real or as kiln__dtype_promote gives it. */
 bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other);
 
-/* A whole number of 64 bits as the nearest number of a real type; that of a narrow type by way of float. */
-double kiln__dtype_round(double whole, kiln__dtype dtype);
+/* A value as a number of a type: of a real one the nearest, of a narrow one by way of float; of whole numbers modulo
+ * 2^bits, if it is a whole number of 64 bits itself. */
+double kiln__dtype_round(double value, kiln__dtype dtype);
+
+/* A number of one type as one of another. */
+static inline double kiln__dtype_convert(double value, kiln__dtype from, kiln__dtype to)
+{
+    return kiln__dtype_holds(to, from) ? value : kiln__dtype_round(value, to);
+}
 
 /* In units of the last place of `want`; 0 where both are NaN, infinity where one is. Beyond the largest number there is
  * only infinity, in f8e4m3 NaN. */

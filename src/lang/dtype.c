@@ -1,5 +1,5 @@
 /* The table of types, their names, and values in their formats. */
-#include "spec/dtype.h"
+#include "lang/dtype.h"
 
 #include <math.h>
 #include <strings.h>
@@ -237,11 +237,23 @@ bool kiln__dtype_holds(kiln__dtype dtype, kiln__dtype other)
     return dtypes[dtype].kind != REAL || digits <= dtypes[dtype].fraction + 1;
 }
 
-double kiln__dtype_round(double whole, kiln__dtype dtype)
+static double wrap(double value, kiln__dtype dtype)
 {
-    if (dtypes[dtype].kind != REAL || dtype == KILN__DTYPE_F64)
-        return whole;
-    double single = (double)(float)whole, unit = kiln__dtype_unit(single, dtype);
+    if (dtypes[dtype].kind == TRUTH)
+        return value != 0;
+    if (!(fabs(value) < 0x1p+63)) /* or is not exact */
+        return value;
+    int64_t whole = (int64_t)value;
+    return kiln__dtype_value(&whole, 0, dtype); /* on little-endian machines, which have GPUs */
+}
+
+double kiln__dtype_round(double value, kiln__dtype dtype)
+{
+    if (dtypes[dtype].kind != REAL)
+        return wrap(value, dtype);
+    if (dtype == KILN__DTYPE_F64 || !isfinite(value))
+        return value;
+    double single = (double)(float)value, unit = kiln__dtype_unit(single, dtype);
     double rounded = rint(single / unit) * unit;
     return fabs(rounded) <= kiln__dtype_largest(dtype) ? rounded : copysign(INFINITY, rounded);
 }

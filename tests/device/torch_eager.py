@@ -1,0 +1,236 @@
+"""Random expressions against PyTorch's eager kernels: types by promotion, round=eager for the bits, round=fused for the error.
+
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_eager.py [--count 1000] [--seed 1] [--device cuda|cpu] [--threads 8]
+
+An expression has 2 to 6 operators and calls of 1 to 4 arrays, whose types are any of ten, and whose shapes are (rows,
+cols) or broadcast to it. torch calculates it step by step. With round=eager Kiln's result has the type and the bits of
+torch's; any NaN equals any NaN. With round=fused its error against float64 is compared with that of eager. On the cpu
+that is left out which torch calculates otherwise there: roots, quotients by a number, numbers that f16 does not hold, the
+sign of a zero. Prints a line for each difference and a summary; ends
+with status 1 if a type or a bit differs.
+"""
+
+import argparse
+import concurrent.futures
+import ctypes
+import operator
+import os
+import random
+import sys
+from ctypes import byref, c_uint64, c_void_p
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "docs", "examples", "pytorch"))
+
+import torch  # noqa: E402
+import kiln_torch as kiln  # noqa: E402
+
+ROWS, COLS = 61, 96
+TYPES = {name: dtype for dtype, name in kiln.DTYPES.items() if not name.startswith("f8")}
+LAYOUTS = {"full": (ROWS, COLS), "row": (1, COLS), "column": (ROWS, 1), "one": (1, 1)}
+ARRAY, VALUE = 1, 2  # KILN_ARG_ARRAY, KILN_ARG_VALUE
+
+
+def divide(a, b):
+    """Python's 2 / x is torch.reciprocal(x) * 2, with two roundings."""
+    return torch.div(a if isinstance(a, torch.Tensor) else torch.tensor(a), b)
+
+
+INFIX = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "<": operator.lt, "<=": operator.le,
+         ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&&": torch.logical_and,
+         "||": torch.logical_or}
+UNARY = {"abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "sign": torch.sign}
+BINARY = {"fmod": torch.fmod, "remainder": torch.remainder, "copysign": torch.copysign, "eq": torch.eq, "lt": torch.lt,
+          "div": torch.div}
+ON_GPU = {name: getattr(torch, name) for name in "relu sqrt exp log tanh sigmoid sin erf rsqrt".split()}
+ON_GPU |= {name: getattr(torch.nn.functional, name) for name in ("gelu", "silu")}
+ON_GPU_BINARY = {"maximum": torch.maximum, "minimum": torch.minimum, "atan2": torch.atan2, "hypot": torch.hypot}
+
+
+def tensor(choose, dtype, shape):
+    """Ordinary numbers, and some special ones."""
+    made = torch.Generator().manual_seed(choose.getrandbits(31))
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=made).bool()
+    if not dtype.is_floating_point:
+        least = 0 if dtype == torch.uint8 else -100
+        few = torch.randint(least, 100, shape, generator=made)
+        limits = torch.iinfo(dtype)
+        special = torch.tensor([0, 1, limits.max, limits.min, limits.max - 1, 2 if least == 0 else -1])
+    else:
+        few = torch.randn(shape, generator=made, dtype=torch.float64) * choose.choice((1, 1, 30))
+        special = torch.tensor([0.0, -0.0, 1, float("inf"), float("-inf"), float("nan"), 1e-7, 65504, 1e30],
+                               dtype=torch.float64)
+    where = torch.rand(shape, generator=made) < 0.05
+    return torch.where(where, special[torch.randint(0, len(special), shape, generator=made)], few).to(dtype)
+
+
+class Expression:
+    """One text, its inputs, and what torch calculates. Both grow together, a step at a time."""
+
+    def __init__(self, seed, device):
+        self.choose = choose = random.Random(seed)
+        self.gpu = device == "cuda"
+        count = choose.choice((1, 2, 2, 3, 4))
+        pool = choose.sample(sorted(TYPES), choose.choice((1, 1, 2, 3)))
+        self.types = [choose.choice(pool) for _ in range(count)]
+        broadcasts = choose.random() < 0.3
+        self.layouts = [choose.choice(sorted(LAYOUTS)) if broadcasts else "full" for _ in range(count)]
+        self.inputs = [tensor(choose, TYPES[t], LAYOUTS[s]).to(device) for t, s in zip(self.types, self.layouts)]
+        self.names = [f"a{i}" for i in range(count)]
+        self.wide = [x.double() for x in self.inputs]
+        self.exact = True  # the reference in float64 means the same
+        self.grow(choose.randint(2, 6))
+
+    def leaf(self):
+        i = self.choose.randrange(len(self.inputs))
+        return self.names[i], self.inputs[i], self.wide[i]
+
+    def number(self):
+        value = self.choose.choice((1, 2, 3, 0.5, 1.5, 1.0) + ((0.1,) if self.gpu else ()))
+        return repr(value), value, value
+
+    def step(self, terms):
+        """Joins terms to a new one. torch may refuse."""
+        choose, kind = self.choose, self.choose.random()
+        take = lambda: terms.pop(choose.randrange(len(terms))) if terms and choose.random() < 0.8 else self.leaf()
+        if kind < 0.55:
+            sign = choose.choice(sorted(INFIX) + ["+", "-", "*", "/"] * 3)
+            a, b = take(), take()
+            if choose.random() < 0.3 and sign not in ("&&", "||"):
+                first = choose.random() < 0.3 or (sign == "/" and not self.gpu)
+                a, b = (self.number(), b) if first else (a, self.number())
+            return f"({a[0]} {sign} {b[0]})", INFIX[sign](a[1], b[1]), INFIX[sign](a[2], b[2])
+        if kind < 0.75:
+            functions = {**UNARY, **(ON_GPU if self.gpu else {})}
+            name, a = choose.choice(sorted(functions)), take()
+            return f"{name}({a[0]})", functions[name](a[1]), functions[name](a[2])
+        if kind < 0.9:
+            functions = {**BINARY, **(ON_GPU_BINARY if self.gpu else {})}
+            name, a, b = choose.choice(sorted(functions)), take(), take()
+            return f"{name}({a[0]}, {b[0]})", functions[name](a[1], b[1]), functions[name](a[2], b[2])
+        if kind < 0.95:
+            a = take()
+            return f"(-{a[0]})", -a[1], -a[2]
+        c, a, b = take(), take(), take()
+        return (f"({c[0]} ? {a[0]} : {b[0]})", torch.where(c[1].bool(), a[1], b[1]),
+                torch.where(c[2].bool(), a[2], b[2]))
+
+    def grow(self, steps):
+        terms = []
+        for _ in range(steps):
+            for _ in range(20):
+                before = list(terms)
+                try:
+                    terms.append(self.step(terms))
+                    break
+                except (RuntimeError, TypeError):  # not of these types
+                    terms[:] = before
+        while len(terms) > 1:
+            before = list(terms)
+            try:
+                a, b = terms.pop(), terms.pop()
+                terms.append((f"({a[0]} + {b[0]})", a[1] + b[1], a[2] + b[2]))
+            except RuntimeError:
+                terms[:] = before[:1]
+        self.text, self.want, self.reference = terms[0] if terms else self.leaf()
+        self.want = self.want.expand(ROWS, COLS).contiguous()
+
+    def spec(self, fields):
+        """The inputs that the text names, in the order in which it does, and the spec."""
+        order = sorted((i for i in range(len(self.names)) if self.names[i] in self.text),
+                       key=lambda i: self.text.index(self.names[i]))
+        types = ",".join(self.types[i] for i in order)
+        layouts = ",".join(self.layouts[i] for i in order)
+        template = "elementwise" if set(layouts.split(",")) == {"full"} else f"broadcast layout=({layouts})"
+        text = self.text[1:-1] if self.text.startswith("(") else self.text
+        dtype = f"({types})" if "," in types else types
+        return order, f"op={text} dtype={dtype} template={template} {fields}", template == "elementwise"
+
+
+def calculate(expression, fields, index):
+    """Kiln's result, in the type that Kiln gives it."""
+    order, text, flat = expression.spec(fields)
+    spec = c_void_p()
+    kiln._must(kiln._lib.kiln_spec_parse(byref(spec), kiln._service, text.encode(), kiln._mine.pointer))
+    try:
+        program, _ = kiln._get(index, spec=spec)
+        result = next(kiln._OF[p.type.decode()] for p in kiln._spec_params(spec) if p.role == kiln._OUT)
+    finally:
+        kiln._lib.kiln_spec_free(spec)
+    kernel = kiln._kernel(program, None)
+    kiln._lib.kiln_program_release(program)
+    out = torch.empty((ROWS, COLS), dtype=result, device=expression.want.device)
+    out.view(torch.uint8).fill_(0xa5)
+    arrays = [out] + [expression.inputs[i] for i in order]
+    args = (kiln._Arg * len(arrays))(*((ARRAY, a.nbytes, a.data_ptr()) for a in arrays))
+    sizes = (c_uint64 * 2)(*((ROWS * COLS,) if flat else (ROWS, COLS)))
+    stream = None if index < 0 else kiln._stream(index)
+    kiln._must(kiln._lib.kiln_launch(kernel, None, sizes, 1 if flat else 2, args, len(arrays), stream,
+                                     kiln._mine.pointer))
+    return out
+
+
+def differing(got, want):
+    """How many elements have other bits."""
+    if not want.dtype.is_floating_point:
+        return int((got != want).sum())
+    size = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[want.element_size()]
+    return int(((got.view(size) != want.view(size)) & ~(got.isnan() & want.isnan())).sum())
+
+
+def errors(expression, fused):
+    """The mean distance of eager and of fused from float64, in units of eager's size; None where that says nothing."""
+    want = expression.want
+    if not want.dtype.is_floating_point:
+        return None
+    reference = expression.reference.double().expand(ROWS, COLS)
+    usable = reference.isfinite() & want.isfinite() & fused.isfinite() & (reference.abs() < torch.finfo(want.dtype).max)
+    if not usable.any():
+        return None
+    unit = torch.finfo(want.dtype).eps * reference[usable].abs().clamp_min(1e-3)
+    return tuple(((x.double()[usable] - reference[usable]).abs() / unit).clamp_max(1e3).mean().item()
+                 for x in (want, fused))
+
+
+def check(seed, device, index):
+    expression = Expression(seed, device)
+    text = expression.spec("")[1]
+    try:
+        eager = calculate(expression, "round=eager", index)
+        fused = calculate(expression, "", index)
+    except RuntimeError as error:
+        return text, f"refused: {error}", None
+    if eager.dtype != expression.want.dtype:
+        return text, f"type {kiln.DTYPES[eager.dtype]}, torch has {kiln.DTYPES[expression.want.dtype]}", None
+    wrong = differing(eager, expression.want)
+    return text, f"{wrong} of {eager.numel()} differ" if wrong else "", errors(expression, fused)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--threads", type=int, default=8)
+    args = parser.parse_args()
+    torch.set_grad_enabled(False)
+    index = 0 if args.device == "cuda" else -1
+    failures, pairs = 0, []
+    with concurrent.futures.ThreadPoolExecutor(args.threads) as pool:
+        seeds = range(args.seed, args.seed + args.count)
+        for seed, (text, problem, pair) in zip(seeds, pool.map(lambda s: check(s, args.device, index), seeds)):
+            failures += problem != ""
+            if problem:
+                print(f"{seed}: {text}: {problem}", flush=True)
+            if pair:
+                pairs.append(pair)
+    name = torch.cuda.get_device_name() if index == 0 else "cpu"
+    mean = [sum(column) / len(pairs) for column in zip(*pairs)] or [0, 0]
+    print(f"{args.count} expressions on {name}, PyTorch {torch.__version__}: {failures} differ with round=eager; "
+          f"mean error against float64 in {len(pairs)}: eager {mean[0]:.4g}, fused {mean[1]:.4g} eps")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
