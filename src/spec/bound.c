@@ -155,6 +155,7 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
     if (e->typing->mixed) {
         step.stored = in;
         step.computed = kiln__typing_computed(in);
+        step.fast = e->fast && step.computed == KILN__DTYPE_F32;
     }
     estimate result = estimate_node(&step, real, node, args);
     if (e->typing->mixed && !kiln__dtype_is_real(step.computed))

@@ -70,6 +70,14 @@ static const struct {
     { "op=exp dtype=f32 out=i8", 4.8520302639196169, -128, 127, 125 },
     { "op=exp dtype=f32 out=bool", -103.9, 0, 1, 2 },
     { "op=exp dtype=f32 out=f8e4m3", 6.0, 416, 384, 352 },
+    /* Each step has its type: a sum that wraps around, a bool of two, and roundings in between. */
+    { "op=exp(x+x)/2 dtype=i8", 1, 3.6945280494653251, 3.6945280494653251 + 4 * 0x1p-22,
+      3.6945280494653251 + 6 * 0x1p-22 },
+    { "op=sin(x+x) dtype=i32", 2147483647, -0.90929742682568, -0.90929742682568 + 4 * 0x1p-24,
+      -0.90929742682568 + 6 * 0x1p-24 },
+    { "op=(exp(x)>1)+(x>5) dtype=f32", 1e-8, 0, 1, 2 },
+    { "op=exp(x)*x dtype=f16 round=eager", 1, 2.71875, 2.71875 + 2 * 0x1p-9, 2.71875 + 4 * 0x1p-9 },
+    { "op=exp(index)*x dtype=f64", 1, 1, 1 + 4 * 0x1p-23, 1 + 6 * 0x1p-23 },
 };
 
 static bool agrees(const kiln__fields *spec, const double *inputs, double got, double want)
