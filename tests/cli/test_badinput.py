@@ -162,6 +162,17 @@ class Arrays(RunCase):
                 path = self.write("short.npy", data[:length])
                 self.bad("op=hardsigmoid", [path], "short.npy", "truncated" if length > 8 else "")
 
+    def test_truncated_in_other_orders(self):
+        x = np.asfortranarray(self.x.reshape(10, 100).astype(">f4"))
+        with open(self.save("odd.npy", x), "rb") as file:
+            data = file.read()[:-1]
+        self.bad("op=hardsigmoid", [self.write("odd.npy", data)], "odd.npy", "data should have 4000 bytes and has 3999")
+        reader, writer = os.pipe()
+        os.write(writer, data)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            self.bad("op=hardsigmoid", ["-"], "standard input", "data should have 4000 bytes and has 3999", stdin=pipe)
+
     def test_trailing(self):
         with open(self.input, "rb") as file:
             self.bad("op=hardsigmoid", [self.write("long.npy", file.read() + b"x")], "long.npy", "1 bytes after")
@@ -169,15 +180,19 @@ class Arrays(RunCase):
     def test_order_and_types(self):
         grid = np.zeros((3, 4), np.float32)
         cases = {
-            "Fortran": np.asfortranarray(grid),
-            "is big-endian (>f4); save it as <f4": grid.astype(">f4"),
-            "is big-endian (>i8); save it as <i8": grid.astype(">i8"),
-            "is big-endian (>u2); save it as <u2": grid.astype(">u2"),
+            "has dtype >u2, and argument x is f32, in a file <f4; name dtype=bf16": grid.astype(">u2"),
+            "has dtype >u4, and argument x is f32, in a file <f4": grid.astype(">u4"),
             "structured": np.zeros(3, dtype=[("a", "<f4"), ("b", "<f8", (2,))]),
             "objects": np.array([{}], dtype=object),
             "bf16": grid.astype(np.uint16),
             "has dtype <u4, and argument x is f32, in a file <f4": grid.astype(np.uint32),
-            "has dtype <c8; expected <f2, <f4, <f8, |i1, <i2, <i4, <i8, |u1, |b1, <u2, <u4 or <u8": grid.astype(np.complex64),
+            "has dtype <c8; expected <f2, <f4, <f8, |i1, <i2, <i4, <i8, |u1, |b1, <u2, <u4 or <u8, "
+            "or one of them in big-endian order (>)": grid.astype(np.complex64),
+            "has dtype >c16; expected": np.asfortranarray(grid.astype(">c16")),
+            "has dtype <f16; expected": grid.astype("f16"),
+            "has dtype <U3; expected": grid.astype("U3"),
+            "has dtype |S3; expected": grid.astype("S3"),
+            "has dtype >M8[s]; expected": grid.astype(">M8[s]"),
         }
         for words, array in cases.items():
             with self.subTest(words=words):
@@ -228,6 +243,8 @@ class Arrays(RunCase):
             with self.subTest(shape=shape):
                 text = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % shape
                 self.bad("op=hardsigmoid", [self.write("huge.npy", self.header(text) + bytes(16))], "huge.npy", "large")
+        text = "{'descr': '>f4', 'fortran_order': True, 'shape': (4611686018427387904, 2), }"
+        self.bad("op=hardsigmoid", [self.write("huge.npy", self.header(text) + bytes(16))], "huge.npy", "large")
         text = "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"
         self.bad("op=hardsigmoid", [self.write("huge.npy", self.header(text) + bytes(16))], "huge.npy", "truncated")
 

@@ -547,11 +547,10 @@ class Arguments(Own):
         for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):
             self.kiln(command[0], spec, "--size", "n=3000", "--size", "m=500", *command[1:])
         bits, line = self.path("x.npy"), ("run", spec, "--in", self.save("real.npy", np.zeros(9, "f2")), "--in")
-        for dtype in ("i4", "u8", ">i8", "f8"):
+        for dtype in ("<i4", "<u8", ">u8", "<f8"):
             index = self.save("odd.npy", np.zeros(9, dtype))
-            words = ("is big-endian (>i8); save it as <i8",) if dtype == ">i8" else (
-                f"has dtype <{dtype}, and argument index is i64, in a file <i8",)
-            self.assert_bad((*line, index, "--out", self.output), "odd.npy", *words)
+            self.assert_bad((*line, index, "--out", self.output), "odd.npy",
+                            f"has dtype {dtype}, and argument index is i64, in a file <i8")
         line = ("--in", bits, "--in", self.path("index.npy"), "--out", self.output)
         self.assert_bad(("run", spec, *line), "x.npy: has dtype <u2, and argument x is f32", "name dtype=bf16 in the spec")
         self.assert_bad(("run", f"{spec} dtype=f64", *line), "x.npy: has dtype <u2, and argument x is f64, in a file <f8")
@@ -581,11 +580,13 @@ class Arguments(Own):
                        "    for (unsigned long long i = b; i < e; i++)\n        out[i] = 1 - x[i];\n}\n")
             most = np.iinfo(descr)
             x = np.array([most.min, most.min + 1, 0, 1, most.max], descr)
-            self.kiln("run", f"template={cu}", "--in", self.save("x.npy", x), "--out", self.output, "--verify")
-            got = np.load(self.output)
-            self.assertEqual(got.dtype.str, descr)
-            with np.errstate(over="ignore"):
-                self.assertTrue((got == np.array([1], descr) - x).all(), kind)
+            for endian in "<>":
+                file = self.save("x.npy", x.astype(x.dtype.newbyteorder(endian)))
+                self.kiln("run", f"template={cu}", "--in", file, "--out", self.output, "--verify")
+                got = np.load(self.output)
+                self.assertEqual(got.dtype.str, descr)
+                with np.errstate(over="ignore"):
+                    self.assertTrue((got == np.array([1], descr) - x).all(), kind)
             other = self.save("other.npy", x.astype("f4"))
             self.assert_bad(("run", f"template={cu}", "--in", other, "--out", self.output),
                             f"has dtype <f4, and argument x is {kind}, in a file {descr}")

@@ -342,6 +342,96 @@ class Shapes(KilnTest):
         self.assert_same(np.load(out), x, "f32")
 
 
+class Orders(KilnTest):
+    """Files in either memory order and byte order give what np.ascontiguousarray gives in the machine's byte order."""
+
+    TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "bf16": "u2", "f8e4m3": "u1", "f8e5m2": "u1", "i8": "i1", "i16": "i2",
+             "i32": "i4", "i64": "i8", "u8": "u1", "bool": "b1"}
+    SHAPES = ((), (7,), (0, 3), (1, 5, 1), (129, 65), (3, 300), (5, 4, 3), (2, 70, 3, 50), (2,) * 10)
+
+    def arrays(self, kind, shape):
+        """Four arrays of any finite bits: C and Fortran order, little endian and big."""
+        random = np.random.default_rng(5)
+        for order in "CF":
+            for endian in "<>":
+                values = random.integers(0, 2 if kind == "b1" else 120, (*shape, np.dtype(kind).itemsize), np.uint8)
+                yield np.asarray(values.view(kind)[..., 0].astype(endian + kind), order=order)
+
+    def run_on(self, spec, arrays):
+        paths = [self.save(f"in{i}.npy", array) for i, array in enumerate(arrays)]
+        outs = [self.path(f"out{i}.npy") for i in range(len(paths))]
+        self.kiln("run", spec, *[word for path in paths for word in ("--in", path)],
+                  *[word for path in outs for word in ("--out", path)], "--verify")
+        return outs
+
+    def assert_plain(self, path, want):
+        """The file holds the values in C order, little endian."""
+        with open(path, "rb") as file:
+            data = file.read()
+        self.assertIn(b"'fortran_order': False", data)
+        want = np.array(want, want.dtype.newbyteorder("<"), order="C")
+        got = np.load(path)
+        self.assertEqual((got.dtype.str, got.shape), (want.dtype.str, want.shape))
+        self.assertEqual(data[len(data) - want.nbytes:], want.tobytes())
+
+    def test_every_dtype(self):
+        for dtype, kind in self.TYPES.items():
+            for shape in self.SHAPES:
+                with self.subTest(dtype=dtype, shape=shape):
+                    arrays = list(self.arrays(kind, shape))
+                    for path, want in zip(self.run_on(f"op=(a,b,c,d) dtype={dtype}", arrays), arrays):
+                        self.assert_plain(path, want)
+
+    def test_the_file_tells_the_dtype(self):
+        for kind in "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "b1":
+            arrays = list(self.arrays(kind, (3, 5)))
+            for path, want in zip(self.run_on("op=(a,b,c,d)", arrays), arrays):
+                self.assert_plain(path, want)
+
+    def test_versions(self):
+        x = np.asfortranarray(np.linspace(-4, 4, 1001 * 3).reshape(1001, 3).astype(">f4"))
+        for version in ((1, 0), (2, 0), (3, 0)):
+            with open(self.path("x.npy"), "wb") as file:
+                np.lib.format.write_array(file, x, version=version)
+            self.kiln("run", "op=copy", "--in", self.path("x.npy"), "--out", self.path("y.npy"))
+            self.assert_plain(self.path("y.npy"), x)
+
+    def test_bytes_have_no_order(self):
+        x = np.arange(6, dtype=np.uint8)
+        path = self.save("x.npy", x)
+        with open(path, "rb") as file:
+            data = file.read()
+        for descr in b"'<u1'", b"'>u1'":
+            with open(path, "wb") as file:
+                file.write(data.replace(b"'|u1'", descr))
+            self.assert_plain(self.run_on("op=copy", [np.load(path)])[0], x)
+            self.kiln("run", "op=copy", "--in", path, "--out", self.path("y.npy"))
+            self.assert_plain(self.path("y.npy"), x)
+
+    def test_large(self):
+        for kind, shape in ((">f8", (1000, 1037)), (">f2", (1_000_003,)), ("<f4", (2, 200_000, 3)), ("|u1", (3, 1 << 19))):
+            x = np.asfortranarray(np.arange(np.prod(shape), dtype="i4").reshape(shape).astype("u1").astype(kind))
+            self.assert_plain(self.run_on("op=copy", [x])[0], x)
+
+    def test_rows_and_broadcast(self):
+        x = np.asfortranarray(np.arange(70 * 31).reshape(70, 31).astype(">f4"))
+        bias = np.arange(31).astype(">f8")
+        line = ("--in", self.save("x.npy", x), "--out", self.path("y.npy"))
+        self.kiln("run", "template=rowsum op=copy", *line)
+        self.assert_plain(self.path("y.npy"), x.sum(axis=1))
+        self.kiln("run", "op=x + bias", "--in", f"bias={self.save('bias.npy', bias)}", *line, "--verify")
+        self.assert_plain(self.path("y.npy"), x + bias)
+
+    def test_in_place_and_pipes(self):
+        x = np.asfortranarray(np.arange(300 * 500).reshape(300, 500).astype(">i4"))
+        path = self.save("x.npy", x)
+        with open(path, "rb") as file:
+            self.kiln("run", "op=copy", "--in", "-", "--out", self.path("y.npy"), stdin=file)
+        self.assert_plain(self.path("y.npy"), x)
+        self.kiln("run", "op=copy", "--in", path, "--out", path)
+        self.assert_plain(path, x)
+
+
 class Rows(KilnTest):
     """The template rowsum, whose sizes come from the shapes of the inputs."""
 

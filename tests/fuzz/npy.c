@@ -29,7 +29,33 @@ static void require_sound(const npy_array *array)
                  "the sizes fit");
     const dtype *type = dtype_of_descr(array->descr);
     FUZZ_REQUIRE(type && type->size == array->element_size, "a known type");
+    FUZZ_REQUIRE(!array->fortran || (array->dimensions > 1 && array->elements > 3), "an array with two orders");
+    FUZZ_REQUIRE(!array->big_endian || array->element_size > 1, "an element with two orders");
     require_round_trip(array);
+}
+
+/* The place of an element in the file, by its place in C order. */
+static uint64_t place_in_file(const npy_array *array, uint64_t element)
+{
+    uint64_t place = 0, stride = array->elements;
+    if (!array->fortran)
+        return element;
+    for (uint32_t d = array->dimensions; d-- > 0; element /= array->shape[d]) {
+        stride /= array->shape[d];
+        place += element % array->shape[d] * stride;
+    }
+    return place;
+}
+
+/* Element by element, as a reader would do it that need not be fast. */
+static void require_values(const npy_array *array, const uint8_t *file, const uint8_t *values)
+{
+    uint32_t size = array->element_size;
+    for (uint64_t i = 0; i < array->elements; i++)
+        for (uint32_t k = 0; k < size; k++) {
+            uint32_t byte = array->big_endian ? size - 1 - k : k;
+            FUZZ_REQUIRE(values[i * size + k] == file[place_in_file(array, i) * size + byte], "the file's values");
+        }
 }
 
 static void open_file(const uint8_t *data, size_t size)
@@ -42,8 +68,9 @@ static void open_file(const uint8_t *data, size_t size)
     if (npy_open(&array, path) == STATUS_DONE) {
         require_sound(&array);
         FUZZ_REQUIRE(array.bytes <= size, "no more data than the file holds");
-        void *values = need_alloc(array.bytes);
+        uint8_t *values = need_alloc(array.bytes);
         FUZZ_REQUIRE(npy_read(&array, values) == STATUS_DONE, "what was checked can be read");
+        require_values(&array, data + size - array.bytes, values);
     }
     npy_close(&array);
     close(fd);

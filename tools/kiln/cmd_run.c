@@ -66,12 +66,13 @@ typedef struct run_job {
 static const struct usage usage = {
     "kiln run SPEC --in [NAME=]FILE.npy ... --out [NAME=]FILE.npy ... [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the results with their shape and\n"
-    "dtype, or the type of the op's result or of out=. Arrays are .npy files in C order, little endian, of shapes\n"
-    "that broadcast along rows and columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64,\n"
-    "|b1 bool. bf16 is stored as <u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Files of several\n"
-    "types are converted as PyTorch does. A template can declare other shapes of its arrays, several results, and\n"
-    "unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of --out may be one of the inputs: it is replaced only\n"
-    "when all results are there.",
+    "dtype, or the type of the op's result or of out=. Arrays are .npy files of shapes that broadcast along rows and\n"
+    "columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as "
+    "<u2\n"
+    "bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian (>f4);\n"
+    "results are in C order, little endian. Files of several types are converted as PyTorch does. A template can\n"
+    "declare other shapes of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of\n"
+    "--out may be one of the inputs: it is replaced only when all results are there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
 };
@@ -279,7 +280,7 @@ static int check_natural(const run_job *job)
             return fail(STATUS_USAGE,
                         "%s: has dtype %s, which may be the bits of bf16: name all types, such as "
                         "dtype=(f32,bf16)",
-                        array->npy.path, natural->descr);
+                        array->npy.path, npy_descr_text(&array->npy));
     }
     return STATUS_DONE;
 }
@@ -305,7 +306,7 @@ static const char *hint_of(const run_job *job, const run_array *array)
     return *natural ? need_format("; leave dtype out of the spec or name dtype=%s", natural) : "";
 }
 
-/* A file has the type of its argument, and is never converted. "<u2" is that of u16 and of bf16, "|u1" that of u8 and
+/* A file has the type of its argument, in either byte order. "<u2" is that of u16 and of bf16, "|u1" that of u8 and
  * of f8. */
 static int check_type(const run_job *job, const run_array *array)
 {
@@ -313,7 +314,7 @@ static int check_type(const run_job *job, const run_array *array)
     const dtype *type = dtype_named(array->param->type);
     if (type && strcmp(type->descr, npy->descr) == 0)
         return STATUS_DONE;
-    return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s, in a file %s%s", npy->path, npy->descr,
+    return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s, in a file %s%s", npy->path, npy_descr_text(npy),
                 array->param->name, array->param->type, type ? type->descr : "none", hint_of(job, array));
 }
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -201,29 +202,31 @@ static bool take_dictionary(struct header *header)
     return header->at == header->end && header->has_descr && header->has_order && header->has_shape;
 }
 
-/* The type without its byte order, or NULL. */
-static const dtype *type_of_either_order(const char *descr)
+/* The type of a descr in either byte order, which bytes have none of: some libraries write "<u1". NULL: none. */
+static const dtype *type_of_file(const char *descr)
 {
-    for (size_t i = 0; i < COUNT_OF(types) && *descr; i++)
+    for (size_t i = 0; i < COUNT_OF(types) && descr[0]; i++)
         if (strcmp(types[i].descr + 1, descr + 1) == 0)
-            return &types[i];
+            return strchr(types[i].size == 1 ? "|<>" : "<>", descr[0]) ? &types[i] : NULL;
     return NULL;
 }
 
-static int check_type(const struct header *header)
+static int take_type(const struct header *header)
 {
-    const char *path = header->array->path;
-    const char *descr = header->descr;
+    npy_array *array = header->array;
+    const dtype *type = type_of_file(header->descr);
     if (header->structured)
-        return fail(STATUS_USAGE, "%s: has a structured dtype; save one field of it, of %s", path, list_descrs());
-    if (strchr(descr, 'O'))
-        return fail(STATUS_USAGE, "%s: holds Python objects; save numbers: %s", path, list_descrs());
-    if (dtype_of_descr(descr))
-        return STATUS_DONE;
-    const dtype *swapped = descr[0] == '>' ? type_of_either_order(descr) : NULL;
-    if (swapped)
-        return fail(STATUS_USAGE, "%s: is big-endian (%s); save it as %s", path, descr, swapped->descr);
-    return fail(STATUS_USAGE, "%s: has dtype %s; expected %s", path, descr, list_descrs());
+        return fail(STATUS_USAGE, "%s: has a structured dtype; save one field of it, of %s", array->path,
+                    list_descrs());
+    if (strchr(header->descr, 'O'))
+        return fail(STATUS_USAGE, "%s: holds Python objects; save numbers: %s", array->path, list_descrs());
+    if (!type)
+        return fail(STATUS_USAGE, "%s: has dtype %s; expected %s, or one of them in big-endian order (>)", array->path,
+                    header->descr, list_descrs());
+    memcpy(array->descr, type->descr, sizeof(array->descr));
+    array->element_size = type->size;
+    array->big_endian = type->size > 1 && header->descr[0] == '>';
+    return STATUS_DONE;
 }
 
 static int count_elements(npy_array *array)
@@ -243,6 +246,15 @@ static int count_elements(npy_array *array)
     return STATUS_DONE;
 }
 
+/* Both orders are one unless two extents at least are above 1. */
+static bool orders_differ(const npy_array *array)
+{
+    uint32_t above_one = 0;
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        above_one += array->shape[i] > 1;
+    return array->elements > 0 && above_one > 1;
+}
+
 int npy_parse_header(npy_array *out, const char *text, size_t length)
 {
     struct header header = { .at = text, .end = text + length, .array = out };
@@ -251,14 +263,11 @@ int npy_parse_header(npy_array *out, const char *text, size_t length)
     if (header.too_long)
         return fail(STATUS_USAGE, "%s: its shape is too large: at most %d dimensions that fit in memory are read",
                     out->path, NPY_MOST_DIMENSIONS);
-    int status = check_type(&header);
-    if (status)
-        return status;
-    if (header.fortran && out->dimensions > 1)
-        return fail(STATUS_USAGE, "%s: is Fortran-ordered; save it in C order (numpy.ascontiguousarray)", out->path);
-    memcpy(out->descr, header.descr, sizeof(out->descr));
-    out->element_size = (uint32_t)(out->descr[2] - '0');
-    return count_elements(out);
+    int status = take_type(&header);
+    if (!status)
+        status = count_elements(out);
+    out->fortran = !status && header.fortran && orders_differ(out);
+    return status;
 }
 
 /* ---- Files */
@@ -356,10 +365,145 @@ int npy_open(npy_array *out, const char *path)
     return status ? status : check_size(out, data_offset);
 }
 
+/* ---- Byte order and memory order */
+
+enum { SWAP_BYTES = 1 << 18, BOX_BYTES = 1 << 11 }; /* for caches of the second level and of the first */
+enum { LARGE_PAGE = 2 << 20 };
+
+static void swap_elements(unsigned char *data, uint64_t bytes, uint32_t size)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    for (uint64_t at = 0; at < bytes; at += size)
+        if (size == 2) {
+            memcpy(&two, data + at, 2);
+            two = __builtin_bswap16(two);
+            memcpy(data + at, &two, 2);
+        } else if (size == 4) {
+            memcpy(&four, data + at, 4);
+            four = __builtin_bswap32(four);
+            memcpy(data + at, &four, 4);
+        } else {
+            memcpy(&eight, data + at, 8);
+            eight = __builtin_bswap64(eight);
+            memcpy(data + at, &eight, 8);
+        }
+}
+
+/* Reads the data as it stands in the file, but little endian: bytes are swapped while a cache has them. */
+static int read_data(const npy_array *array, void *data)
+{
+    uint64_t part = array->big_endian ? SWAP_BYTES : array->bytes;
+    for (uint64_t have = 0; have < array->bytes;) {
+        uint64_t want = array->bytes - have < part ? array->bytes - have : part;
+        int64_t got = read_up_to(array->fd, (unsigned char *)data + have, want);
+        if (got < 0)
+            return fail(STATUS_USAGE, "%s: cannot be read: %s", array->path, strerror(errno));
+        if ((uint64_t)got < want)
+            return truncated(array, "data", array->bytes, have + (uint64_t)got);
+        if (array->big_endian)
+            swap_elements((unsigned char *)data + have, want, array->element_size);
+        have += want;
+    }
+    return STATUS_DONE;
+}
+
+/* A part of an array of several dimensions, whose elements move from one memory order to the other. */
+struct box {
+    uint32_t size, dimensions;
+    uint64_t extent[NPY_MOST_DIMENSIONS];
+    uint64_t from_stride[NPY_MOST_DIMENSIONS], to_stride[NPY_MOST_DIMENSIONS]; /* in bytes */
+};
+
+/* Moves the elements from dimension d on, the last of which are neighbours at `to`. */
+static void move_elements(const struct box *box, uint32_t d, unsigned char *to, const unsigned char *from)
+{
+    uint64_t count = box->extent[d], stride = box->from_stride[d];
+    if (d + 1 < box->dimensions)
+        for (uint64_t i = 0; i < count; i++)
+            move_elements(box, d + 1, to + i * box->to_stride[d], from + i * stride);
+    else if (box->size == 1)
+        for (uint64_t i = 0; i < count; i++)
+            to[i] = from[i * stride];
+    else if (box->size == 2)
+        for (uint64_t i = 0; i < count; i++)
+            memcpy(to + 2 * i, from + i * stride, 2);
+    else if (box->size == 4)
+        for (uint64_t i = 0; i < count; i++)
+            memcpy(to + 4 * i, from + i * stride, 4);
+    else
+        for (uint64_t i = 0; i < count; i++)
+            memcpy(to + 8 * i, from + i * stride, 8);
+}
+
+/* How many bytes a dimension spans in the order in which its elements are nearer to each other. */
+static uint64_t span_of(const struct box *box, uint32_t d)
+{
+    return box->extent[d] * (box->from_stride[d] < box->to_stride[d] ? box->from_stride[d] : box->to_stride[d]);
+}
+
+/* Halves the dimension that spans most until the box fits in a cache. Its elements are then in long runs in both
+ * orders, so that each cache line is used whole while it is there. */
+static void move_box(struct box *box, unsigned char *to, const unsigned char *from)
+{
+    uint32_t longest = 0;
+    uint64_t bytes = box->size;
+    for (uint32_t d = 0; d < box->dimensions; d++) {
+        bytes *= box->extent[d];
+        if (box->extent[d] > 1 && (box->extent[longest] == 1 || span_of(box, d) > span_of(box, longest)))
+            longest = d;
+    }
+    if (bytes <= BOX_BYTES) {
+        move_elements(box, 0, to, from);
+        return;
+    }
+    uint64_t whole = box->extent[longest], half = whole / 2;
+    box->extent[longest] = half;
+    move_box(box, to, from);
+    box->extent[longest] = whole - half;
+    move_box(box, to + half * box->to_stride[longest], from + half * box->from_stride[longest]);
+    box->extent[longest] = whole;
+}
+
+/* Extents of 1 have no part in either order. */
+static void order_as_c(const npy_array *array, unsigned char *to, const unsigned char *from)
+{
+    struct box box = { .size = array->element_size };
+    uint64_t from_stride = box.size, to_stride = box.size;
+    for (uint32_t d = 0; d < array->dimensions; d++)
+        if (array->shape[d] > 1)
+            box.extent[box.dimensions++] = array->shape[d];
+    for (uint32_t d = 0; d < box.dimensions; d++) {
+        box.from_stride[d] = from_stride;
+        from_stride *= box.extent[d];
+    }
+    for (uint32_t d = box.dimensions; d-- > 0;) {
+        box.to_stride[d] = to_stride;
+        to_stride *= box.extent[d];
+    }
+    move_box(&box, to, from);
+}
+
+/* Large pages, where the system grants them, save a third of the time: each row of a box is on another page. */
+static int read_fortran(const npy_array *array, void *data)
+{
+    void *copy = NULL;
+    if (posix_memalign(&copy, LARGE_PAGE, array->bytes) != 0)
+        return fail(STATUS_FAILED, "%s: no memory to bring its %" PRIu64 " bytes from Fortran order into C order",
+                    array->path, array->bytes);
+    madvise(copy, array->bytes, MADV_HUGEPAGE);
+    int status = read_data(array, copy);
+    if (!status)
+        order_as_c(array, data, copy);
+    free(copy);
+    return status;
+}
+
 int npy_read(npy_array *array, void *data)
 {
     char extra;
-    int status = read_part(array, "data", data, array->bytes);
+    int status = array->fortran ? read_fortran(array, data) : read_data(array, data);
     if (!status && read_up_to(array->fd, &extra, 1) == 1)
         status = fail(STATUS_USAGE, "%s: has bytes after its data", array->path);
     return status;
@@ -375,6 +519,11 @@ void npy_close(npy_array *array)
 bool npy_same_shape(const npy_array *a, const npy_array *b)
 {
     return a->dimensions == b->dimensions && memcmp(a->shape, b->shape, a->dimensions * sizeof(a->shape[0])) == 0;
+}
+
+char *npy_descr_text(const npy_array *array)
+{
+    return need_format("%s%s", array->big_endian ? ">" : "", array->descr + array->big_endian);
 }
 
 char *npy_shape_text(const npy_array *array)
