@@ -162,35 +162,53 @@ static int check_name(run_job *job, const char *text, bool result)
                 result ? "writes" : "reads", names);
 }
 
+/* The array that "NAME=FILE" names, or NULL. */
+static run_array *find_named(run_job *job, const char *text, bool result)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const char *name = job->arrays[i].param->name;
+        if (file_of(&job->arrays[i], result) && strlen(name) == name_length(text) &&
+            strncmp(name, text, strlen(name)) == 0)
+            return &job->arrays[i];
+    }
+    return NULL;
+}
+
+static int bind_named(run_array *array, const char *text, bool result)
+{
+    const char **file = file_of(array, result);
+    if (*file)
+        return fail(STATUS_USAGE, "--%s %s: the array has a file already, %s", result ? "out" : "in", text, *file);
+    *file = file_part(text);
+    return STATUS_DONE;
+}
+
+/* Of a file too many check_counts tells, when the kernel is known. */
+static int bind_next(run_job *job, const char *text, bool result)
+{
+    int status = check_name(job, text, result);
+    for (size_t i = 0; i < job->count && !status; i++) {
+        const char **file = file_of(&job->arrays[i], result);
+        if (!file || *file)
+            continue;
+        *file = text;
+        break;
+    }
+    return status;
+}
+
 /* "NAME=FILE" is for the array of that name, and any other text a file for the first array that has none. */
 static int bind_files(run_job *job, const text_list *texts, bool result)
 {
-    for (int by_name = 1; by_name >= 0; by_name--)
-        for (size_t i = 0; i < texts->count; i++) {
-            const char *text = texts->items[i];
-            run_array *named = NULL, *next = NULL;
-            for (size_t k = 0; k < job->count; k++) {
-                run_array *array = &job->arrays[k];
-                const char **file = file_of(array, result), *name = array->param->name;
-                if (file && strlen(name) == name_length(text) && strncmp(name, text, strlen(name)) == 0)
-                    named = array;
-                if (file && !*file && !next)
-                    next = array;
-            }
-            if ((named != NULL) != (by_name != 0))
-                continue;
-            int status = named ? STATUS_DONE : check_name(job, text, result);
-            if (status)
-                return status;
-            if (!named && !next) /* one too many: check_counts tells when the kernel is known */
-                break;
-            const char **place = file_of(named ? named : next, result);
-            if (named && *place)
-                return fail(STATUS_USAGE, "--%s %s: the array has a file already, %s", result ? "out" : "in", text,
-                            *place);
-            *place = named ? file_part(text) : text;
-        }
-    return STATUS_DONE;
+    int status = STATUS_DONE;
+    for (size_t i = 0; i < texts->count && !status; i++) {
+        run_array *named = find_named(job, texts->items[i], result);
+        status = named ? bind_named(named, texts->items[i], result) : STATUS_DONE;
+    }
+    for (size_t i = 0; i < texts->count && !status; i++)
+        if (!find_named(job, texts->items[i], result))
+            status = bind_next(job, texts->items[i], result);
+    return status;
 }
 
 /* Finds the arrays of the signature that the spec has now. Opens no file. */
