@@ -259,6 +259,27 @@ class Outputs(RunCase):
         self.bad("op=hardsigmoid", [self.input], "directory", out=self.dir)
         self.bad("op=hardsigmoid", [self.input], "x.npy/y.npy", out=self.input + "/y.npy")
 
+    def test_two_results_in_one_file(self):
+        os.mkdir(self.path("real"))
+        os.symlink("real", self.path("other"))
+        os.symlink("y.npy", self.path("link.npy"))
+        os.link(self.out, self.path("hard.npy"))
+        for first, second in (("y.npy", "y.npy"), ("y.npy", "./y.npy"), ("y.npy", self.out), ("link.npy", "y.npy"),
+                              ("hard.npy", "y.npy"), ("new.npy", "./new.npy"), ("new.npy", self.path("new.npy")),
+                              ("real/new.npy", "other/new.npy"), ("-", "-"), ("a=new.npy", "b=real/../new.npy")):
+            with self.subTest(first=first, second=second):
+                self.assert_bad(["run", "op=(a,b)=(x + 1, x)", "--in", self.input, "--out", first, "--out", second],
+                                "are one file: give each result its own", cwd=self.dir)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["hard.npy", "link.npy", "other", "real", "x.npy", "y.npy"])
+        self.assertEqual(os.listdir(self.path("real")), [])
+
+    def test_results_with_one_name_in_two_places(self):
+        os.mkdir(self.path("real"))
+        for first, second in (("new.npy", "real/new.npy"), ("a=new.npy", "b=real/new.npy"), ("x.npy", "real/x.npy")):
+            self.kiln("run", "op=(a,b)=(x + 1, x)", "--in", self.input, "--out", first, "--out", second, cwd=self.dir)
+            np.testing.assert_array_equal(np.load(self.path(first[first.find("=") + 1:])), self.x + np.float32(1))
+            np.testing.assert_array_equal(np.load(self.path(second[second.find("=") + 1:])), self.x)
+
     @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
     def test_no_permission(self):
         closed = self.path("closed")
@@ -311,7 +332,7 @@ class Usage(KilnTest):
         self.assert_bad(["run", "op=relu6", "--in", "x.npy"], "--out")
         self.assert_bad(["run", "op=relu6", "op=add", "--in", "x", "--out", "y"], "'op=add' begins another")
         self.assert_bad(["run", "op=relu6", "--in", "x", "--out"], "--out", "value")
-        self.assert_bad(["run", "op=relu6", "--in", "x", "--out", "y", "--out", "y"], "twice")
+        self.assert_bad(["run", "op=relu6", "--in", "x", "--out", "y", "--out", "y"], "2 --out are given")
         self.assert_bad(["run", "op=relu6", "--in", "x", "--out", "y", "--out", "z"], "--out once for each")
         self.assert_bad(["run", "op=add", *["--in", "x"] * 4, "--out", "y"], "reads 2 arrays, 4 given")
         self.assert_bad(["warm"], "SPEC")

@@ -482,7 +482,7 @@ class Arguments(Own):
         self.kiln("run", spec, *inputs, "--out", inputs[3], "--out", inputs[1])
         self.assertTrue((np.load(inputs[3]) == x + y).all() and (np.load(inputs[1]) == x - y).all())
         self.assert_bad(line[:-2], "writes 2 arrays, and 1 --out is given; give --out once for each")
-        self.assert_bad((*line[:-1], self.output), "--out " + self.output + " is given twice")
+        self.assert_bad((*line[:-1], self.output), f"--out {self.output} and --out {self.output} are one file")
         os.remove(other)
         self.assert_bad((*line[:-1], self.path("nowhere/d.npy")), "nowhere/d.npy")
         for command in (("tune", "--budget", "1"), ("sweep", "--rounds", "2")):

@@ -108,10 +108,6 @@ static void parse_args(run_args *args, int argc, char **argv)
     args->spec = words_spec(&usage, &words, 0);
     if (args->out.count == 0)
         options_refuse(&usage, "no output given, expected --in FILE.npy for each input and --out FILE.npy");
-    for (size_t i = 1; i < args->out.count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(file_part(args->out.items[i]), file_part(args->out.items[k])) == 0)
-                options_refuse(&usage, "--out %s is given twice", file_part(args->out.items[i]));
 }
 
 static int refuse(const run_job *job, kiln_status status)
@@ -211,6 +207,18 @@ static int bind_files(run_job *job, const text_list *texts, bool result)
     return status;
 }
 
+/* Of two results in one file the first would be lost. */
+static int check_results(const run_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const char *to = job->arrays[i].to, *before = job->arrays[k].to;
+            if (to && before && output_is_same(before, to))
+                return fail(STATUS_USAGE, "--out %s and --out %s are one file: give each result its own", before, to);
+        }
+    return STATUS_DONE;
+}
+
 /* Finds the arrays of the signature that the spec has now. Opens no file. */
 static int find_arrays(run_job *job)
 {
@@ -239,6 +247,8 @@ static int find_arrays(run_job *job)
     status = bind_files(job, &job->args->in, false);
     if (!status)
         status = bind_files(job, &job->args->out, true);
+    if (!status)
+        status = check_results(job);
     for (size_t i = 0; i < job->count; i++) {
         run_array *array = &job->arrays[i];
         array->to = array->param->role == KILN_ROLE_IN ? NULL : array->to ? array->to : "";

@@ -127,11 +127,44 @@ int output_open(struct output *out, const char *path, uint64_t bytes)
     return status ? status : reserve(out, bytes);
 }
 
+static bool is_one_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool find_file(const char *path, struct stat *out)
+{
+    return (strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, out) : stat(path, out)) == 0;
+}
+
+/* The directory of a path, whose last part is `name`. */
+static bool find_directory(const char *path, const char *name, struct stat *out)
+{
+    return stat(name == path ? "." : need_format("%.*s", (int)(name - path), path), out) == 0;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool output_is_same(const char *a, const char *b)
+{
+    struct stat mine, theirs;
+    const char *my_name = name_of(a), *their_name = name_of(b);
+    bool mine_exists = find_file(a, &mine), theirs_exists = find_file(b, &theirs);
+    if (mine_exists || theirs_exists)
+        return mine_exists && theirs_exists && is_one_file(&mine, &theirs);
+    return strcmp(my_name, their_name) == 0 && find_directory(a, my_name, &mine) &&
+           find_directory(b, their_name, &theirs) && is_one_file(&mine, &theirs);
+}
+
 bool output_is_stdout(const struct output *output)
 {
     struct stat mine, theirs;
     return !output->temporary && fstat(output->fd, &mine) == 0 && fstat(STDOUT_FILENO, &theirs) == 0 &&
-           mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
+           is_one_file(&mine, &theirs);
 }
 
 int output_write(struct output *output, const void *data, size_t bytes)

@@ -21,6 +21,9 @@ struct output {
  * Returns STATUS_DONE, or STATUS_USAGE after a message. output_close is right after either. */
 int output_open(struct output *out, const char *path, uint64_t bytes);
 
+/* Whether two paths lead to one file, which need not be there yet: by another spelling or by links. "-" is stdout. */
+bool output_is_same(const char *a, const char *b);
+
 /* Whether the file is the same as stdout. */
 bool output_is_stdout(const struct output *output);
 
