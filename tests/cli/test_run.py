@@ -523,6 +523,47 @@ class Places(KilnTest):
             self.assertFalse(os.path.exists(self.path("-")))
 
 
+class Names(KilnTest):
+    """Files by the names of their arrays."""
+
+    def setUp(self):
+        super().setUp()
+        self.x, self.odd = np.arange(5, dtype=np.float32), np.full(5, 9, np.float32)
+        self.save("x.npy", self.x)
+        self.save("x=x.npy", self.odd)
+
+    def run_in_place(self, spec, *words):
+        self.kiln("run", spec, *words, cwd=self.dir)
+
+    def result(self, name):
+        return np.load(self.path(name))
+
+    def test_a_name_goes_before_a_file_that_is_called_so(self):
+        self.run_in_place("op=x + 1", "--in", "x=x.npy", "--out", "y.npy")
+        self.assert_same(self.result("y.npy"), self.x + 1, "f32")
+        self.run_in_place("op=x + 1", "--in", "./x=x.npy", "--out", "y.npy")
+        self.assert_same(self.result("y.npy"), self.odd + 1, "f32")
+        self.run_in_place("op=x + 1", "--in", "x=x=x.npy", "--out", "y.npy")
+        self.assert_same(self.result("y.npy"), self.odd + 1, "f32")
+
+    def test_a_file_whose_path_begins_with_the_name_of_no_array(self):
+        self.run_in_place("op=a + 1", "--in", "x=x.npy", "--out", "y.npy")
+        self.assert_same(self.result("y.npy"), self.odd + 1, "f32")
+
+    def test_of_results_too(self):
+        self.run_in_place("op=(x,m)=(a + 1, a)", "--in", "x.npy", "--out", "./x=x.npy", "--out", "x=m.npy")
+        self.assert_same(self.result("m.npy"), self.x + 1, "f32")
+        self.assert_same(self.result("x=x.npy"), self.x, "f32")
+
+    def test_by_name_in_any_order(self):
+        self.run_in_place("op=a - b", "--in", "b=./x=x.npy", "--in", "x.npy", "--out", "y.npy")
+        self.assert_same(self.result("y.npy"), self.x - self.odd, "f32")
+        self.assert_bad(["run", "op=a - b", "--in", "b=x.npy", "--in", "b=y.npy", "--out", "z.npy"],
+                        "--in b=y.npy: the array has a file already, x.npy", cwd=self.dir)
+        self.assert_bad(["run", "op=a - b", "--in", "b=x.npy", "--in", "c=y.npy", "--out", "z.npy"],
+                        "--in c=y.npy: the kernel reads no such array: a, b", cwd=self.dir)
+
+
 class Report(KilnTest):
     def setUp(self):
         super().setUp()

@@ -72,7 +72,8 @@ static const struct usage usage = {
     "bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian (>f4);\n"
     "results are in C order, little endian. Files of several types are converted as PyTorch does. A template can\n"
     "declare other shapes of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of\n"
-    "--out may be one of the inputs: it is replaced only when all results are there.",
+    "--out may be one of the inputs: it is replaced only when all results are there. A text that begins with\n"
+    "NAME= is for the array of that name: write ./x=x.npy for a file that is called x=x.npy.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
 };
