@@ -291,9 +291,9 @@ static uint16_t bind_free_input(binder *b, kiln__word name)
 /* A name that an expression gives to an array or a scalar. */
 static void check_name(binder *b, kiln__word name, const char *what)
 {
-    bool letter = kiln__op_is_letter(name);
-    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE ||
-        (kiln__real_is_reserved(name, true) && !letter))
+    if (kiln__real_is_reserved(name, true) && !kiln__op_is_letter(name))
+        FAIL(b, name.text, "'%s' cannot name %s: it is a word of the language", kiln__word_quote(name).text, what);
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE)
         FAIL(b, name.text, "'%s' cannot name %s: take lower-case letters, digits and '_'", kiln__word_quote(name).text,
              what);
 }

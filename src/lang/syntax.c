@@ -201,17 +201,32 @@ static uint32_t read_call(parser *p, kiln__word name)
     return add_node(p, node);
 }
 
+/* "?" or "?lr". A name behind a blank would be a second value without an operator. */
+static kiln__word take_scalar(parser *p)
+{
+    char what[160];
+    kiln__word mark = { p->at++, 1 };
+    mark.length += take_name(p).length;
+    const char *behind = p->at;
+    skip_blanks(p);
+    bool letter = kiln__word_is_name_char(peek_char(p, 0)) && !kiln__word_is_digit(peek_char(p, 0));
+    if (mark.length == 1 && p->at > behind && letter) {
+        snprintf(what, sizeof(what), "a blank separates '?' from a name: write ?%s",
+                 kiln__word_quote(take_name(p)).text);
+        p->at = mark.text;
+        fail(p, KILN__FAULT_OTHER, what, NO_WORD);
+    }
+    return mark;
+}
+
 static uint32_t read_primary(parser *p)
 {
     skip_blanks(p);
     char first = peek_char(p, 0);
     if (kiln__word_is_digit(first) || (first == '.' && kiln__word_is_digit(peek_char(p, 1))))
         return add_leaf(p, KILN__NODE_NUMBER, take_number(p));
-    if (first == '?') {
-        kiln__word mark = { p->at++, 1 };
-        mark.length += take_name(p).length;
-        return add_leaf(p, KILN__NODE_OPEN, mark);
-    }
+    if (first == '?')
+        return add_leaf(p, KILN__NODE_OPEN, take_scalar(p));
     if (kiln__word_is_name_char(first)) {
         kiln__word name = take_name(p);
         return take_char(p, '(') ? read_call(p, name) : add_leaf(p, KILN__NODE_NAME, name);
