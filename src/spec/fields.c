@@ -283,6 +283,7 @@ static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report 
     kiln_status status = parse_types(set.results, &set.result_count, FIELD_OUT, value, report);
     if (status == KILN_OK)
         status = check_results(spec->template, &set, report);
+    set.results_listed = value.length > 0 && value.text[0] == '(';
     if (status == KILN_OK)
         *spec = set;
     return status;
@@ -356,7 +357,7 @@ static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
         return KILN_OK;
     if (spec->typed > 0)
         status = check_list(FIELD_DTYPE, spec->typed, "type", spec->op->inputs, "takes", report);
-    if (spec->result_count > 1 && status == KILN_OK)
+    if ((spec->results_listed || spec->result_count > 1) && status == KILN_OK)
         status = check_list(FIELD_OUT, spec->result_count, "type", spec->op->outputs, "gives", report);
     if (spec->layout_count > 0 && status == KILN_OK)
         status = check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->inputs, "takes", report);
@@ -368,6 +369,8 @@ static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
         spec->typed = 0;
     if (status == KILN_OK && are_equal(spec->results, spec->result_count) && spec->result_count > 1)
         spec->result_count = 1;
+    if (spec->result_count == 1)
+        spec->results_listed = false;
     return status;
 }
 
@@ -592,6 +595,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->typed = 0;
         } else if (id == FIELD_OUT) {
             spec->result_count = 0;
+            spec->results_listed = false;
         } else if (id == FIELD_LAYOUT) {
             spec->layout_count = 0;
         } else if (id == FIELD_MATH) {

@@ -33,6 +33,7 @@ typedef struct kiln__fields {
     kiln__dtype inputs[KILN__INPUTS_MAX];   /* of each input, where they differ, "dtype=(f16,f32)" */
     uint32_t typed;                         /* how many of them are set; 0: all have the dtype */
     kiln__dtype results[KILN__OUTPUTS_MAX]; /* of each output, "out=(f16,f32)", where the template declares otype */
+    bool results_listed;                    /* out= is a list, which must have one type for each output */
     uint32_t result_count;                  /* how many of them are set; 0: open, 1: the first is that of all */
     kiln__layout layouts[KILN__INPUTS_MAX]; /* of each input, "layout=(full,row)" */
     uint32_t layout_count;                  /* how many of them are set; 0: all are full */
