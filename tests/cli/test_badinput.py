@@ -204,6 +204,27 @@ class Arrays(RunCase):
         self.bad("op=hardsigmoid dtype=f64", [self.input], "x.npy", "<f4", "f64")
         self.bad("op=hardsigmoid dtype=bf16", [self.input], "x.npy", "<f4", "<u2")
 
+    def test_the_hint_names_a_dtype_that_the_files_have(self):
+        """The types of the other files stay, and so does what the spec says about their bits."""
+        f32, u8 = self.input, self.save("u8.npy", self.x.astype("u1"))
+        u16, i8 = self.save("u16.npy", self.x.astype("u2")), self.save("i8.npy", self.x.astype("i1"))
+        add, bits = "op=a + b dtype=", "name dtype={} in the spec if it holds the bits of bf16 values"
+        for spec, files, hint in ((add + "(f8e4m3,f32)", (u8, u8), "|u1, and argument b is f32, in a file <f4; name dtype=(f8e4m3,u8) in the spec"),
+                                  (add + "(f8e5m2,f8e5m2)", (u8, f32), "; name dtype=(f8e5m2,f32) in the spec"),
+                                  (add + "(bf16,f32)", (u16, i8), "; name dtype=(bf16,i8) in the spec"),
+                                  (add + "(f8e4m3,f32)", (u16, f32), bits.format("(bf16,f32)")),
+                                  (add + "f32", (u16, f32), bits.format("(bf16,f32)")),
+                                  (add + "f8e4m3", (f32, f32), "; leave dtype out of the spec or name dtype=f32"),
+                                  (add + "(u8,f16)", (u8, i8), "; leave dtype out of the spec or name dtype=(u8,i8)"),
+                                  ("op=copy dtype=f8e4m3", (f32,), "; leave dtype out of the spec or name dtype=f32")):
+            with self.subTest(spec=spec):
+                self.assertTrue(self.bad(spec, files).endswith(hint))
+        whole = self.bad("op=bitwise_and dtype=i32", (f32, f32), "has dtype <f4, and argument x is i32")
+        self.assertTrue(whole.endswith("in a file <i4"), whole)
+        rows = self.save("rows.npy", np.zeros((3, 4), np.int32))
+        line = self.bad("template=rowsum op=copy dtype=f32", [rows], "has dtype <i4, and argument x is f32")
+        self.assertTrue(line.endswith("in a file <f4"), line)
+
     def test_partners_disagree(self):
         other = self.save("other.npy", self.x.astype(np.float64))
         self.bad("op=add dtype=f32", [self.input, other], "other.npy", "<f8", "<f4", "dtype=(f32,f64)")

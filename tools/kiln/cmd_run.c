@@ -324,15 +324,60 @@ static int settle_dtype(run_job *job)
     return change_spec(job, need_format("dtype=%s", natural));
 }
 
+/* The type that an argument can have by its file: its own if that fits, so that u8 and the bits of f8 stay apart; "" if
+ * no spec names one. */
+static const char *fitting_type(const run_array *array)
+{
+    const char *descr = array->npy.descr;
+    const dtype *own = dtype_named(array->param->type), *natural = dtype_of_descr(descr);
+    if (own && strcmp(own->descr, descr) == 0)
+        return own->name;
+    return strcmp(descr, "<u2") == 0 ? "bf16" : natural && natural->of_specs ? natural->name : "";
+}
+
+/* The dtype with which the spec reads the files, or "" if there is none. */
+static const char *fitting_dtype(const run_job *job)
+{
+    const char *list = "", *first = "";
+    bool equal = true, one = false;
+    for (size_t i = 0; i < job->count; i++) {
+        const char *type = fitting_type(&job->arrays[i]);
+        if (!follows_spec(&job->arrays[i]))
+            continue;
+        if (!*type)
+            return "";
+        first = *first ? first : type;
+        equal = equal && strcmp(first, type) == 0;
+        one = one || job->arrays[i].param->follows_dtype == 1;
+        list = need_format("%s%s%s", list, *list ? "," : "", type);
+    }
+    return equal ? first : one ? "" : need_format("(%s)", list);
+}
+
+/* Whether there is a kernel of that dtype: the template or the op may take others. */
+static bool takes_dtype(const run_job *job, const char *types)
+{
+    char *source = NULL;
+    kiln_spec *changed = NULL;
+    kiln_status status = kiln_spec_with(&changed, job->spec, need_format("dtype=%s", types), NULL);
+    if (status == KILN_OK)
+        status = kiln_spec_source(&source, changed, NULL);
+    kiln_text_free(source);
+    kiln_spec_free(changed);
+    return status == KILN_OK;
+}
+
 /* The change of the spec with which a file fits an argument; "" where there is none. */
 static const char *hint_of(const run_job *job, const run_array *array)
 {
-    const char *natural = natural_dtype(job);
-    if (!follows_spec(array) || job->settled)
+    const char *types = fitting_dtype(job);
+    bool is_open = strcmp(types, natural_dtype(job)) == 0;
+    if (!follows_spec(array) || job->settled || !*types || !takes_dtype(job, types))
         return "";
     if (strcmp(array->npy.descr, "<u2") == 0)
-        return "; name dtype=bf16 in the spec if it holds the bits of bf16 values";
-    return *natural ? need_format("; leave dtype out of the spec or name dtype=%s", natural) : "";
+        return need_format("; name dtype=%s in the spec if it holds the bits of bf16 values", types);
+    return need_format("; %sname dtype=%s%s", is_open ? "leave dtype out of the spec or " : "", types,
+                       is_open ? "" : " in the spec");
 }
 
 /* A file has the type of its argument, in either byte order. "<u2" is that of u16 and of bf16, "|u1" that of u8 and
