@@ -67,12 +67,11 @@ static const struct usage usage = {
     "kiln run SPEC --in [NAME=]FILE.npy ... --out [NAME=]FILE.npy ... [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the results with their shape and\n"
     "dtype, or the type of the op's result or of out=. Arrays are .npy files of shapes that broadcast along rows and\n"
-    "columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as "
-    "<u2\n"
-    "bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian (>f4);\n"
-    "results are in C order, little endian. Files of several types are converted as PyTorch does. A template can\n"
-    "declare other shapes of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of\n"
-    "--out may be one of the inputs: it is replaced only when all results are there. A text that begins with\n"
+    "columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as\n"
+    "<u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian\n"
+    "(>f4); results are in C order, little endian. Files of several types are converted as PyTorch does. A template\n"
+    "can declare other shapes of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64.\n"
+    "FILE of --out may be one of the inputs: it is replaced only when all results are there. A text that begins with\n"
     "NAME= is for the array of that name: write ./x=x.npy for a file that is called x=x.npy.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
