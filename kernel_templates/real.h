@@ -75,8 +75,8 @@
 #endif
 #define KILN_PARAMETER(k) const KILN_TYPE(k) * x##k
 
-/* Of output k: the type of its elements, a value as one of them, and the parameter of a function. For more than one, and
- * where values have several types (KILN_MIXED), a unit sets KILN_RESULT0, ... and KILN_STORE0, ... */
+/* Of output k: the type of its elements, a value as one of them, and the parameter of a function. For more than one,
+ * and where values have several types (KILN_MIXED), a unit sets KILN_RESULT0, ... and KILN_STORE0, ... */
 #if KILN_OUTPUTS > 1 || defined(KILN_MIXED)
 #define KILN_RESULT(k)       KILN_RESULT##k
 #define KILN_STORE(k, value) KILN_STORE##k(value)

@@ -14,8 +14,8 @@ typedef struct kiln__typing {
     kiln__dtype dtype; /* of the spec: that all inputs together are promoted to */
     bool mixed;        /* values are calculated in several types; else all of them in `step`, */
     kiln__dtype step;  /* which is the dtype, or f32 of whole numbers */
-    /* Of each node: the type of its value, KILN__DTYPE_UNSET for a number that takes another's; whether such a number is
-     * real; and the type that it is calculated in. That of a condition is the dtype. */
+    /* Of each node: the type of its value, KILN__DTYPE_UNSET for a number that takes another's; whether such a number
+     * is real; and the type that it is calculated in. That of a condition is the dtype. */
     uint8_t own[KILN__REAL_NODES_MAX], in[KILN__REAL_NODES_MAX];
     bool real[KILN__REAL_NODES_MAX];
 } kiln__typing;

@@ -74,8 +74,9 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, the template's parameters, target, n.
- * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
+ * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, the
+ * template's parameters, target, n. Unknown fields name the closest. Changing the template with parameters set keeps
+ * those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
                            kiln_report *report);
 
@@ -99,8 +100,8 @@ bool kiln__spec_is_fast(const kiln__fields *spec);
 bool kiln__spec_is_exact(const kiln__fields *spec);
 
 /* Appends the canonical text: fields in the order op, template, dtype, out, layout, math and round (template, out, math
- * and round only if not the default), parameters in the template's order, target; fields not set are left out. With `with_hints` n= too,
- * last. */
+ * and round only if not the default), parameters in the template's order, target; fields not set are left out.
+ * With `with_hints` n= too, last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
 /* The same without hints, as if the target were not set, and with x, y, z as the names of the inputs: what is compiled

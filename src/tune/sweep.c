@@ -46,7 +46,8 @@ typedef struct sweep {
 
 /* ---- The specs */
 
-/* The part that all specs of a sweep have in common: their op or template, number of inputs, types, math, round and target. */
+/* The part that all specs of a sweep have in common: their op or template, number of inputs, types, math, round and
+ * target. */
 static bool write_kind(const kiln__fields *spec, kiln__text *out)
 {
     if (!kiln__template_takes_op(spec->template)) {
