@@ -5,8 +5,8 @@
 An expression has 2 to 6 operators and calls of 1 to 4 arrays, whose types are any of ten, and whose shapes are (rows,
 cols) or broadcast to it. torch calculates it step by step. With round=eager Kiln's result has the type and the bits of
 torch's; any NaN equals any NaN. With round=fused its error against float64 is compared with that of eager. On the cpu
-that is left out which torch calculates otherwise there: roots, quotients by a number, numbers that f16 does not hold, the
-sign of a zero. Prints a line for each difference and a summary; ends
+that is left out which torch calculates otherwise there: roots, quotients by a number, remainders, numbers that f16 does not
+hold, the sign of a zero. Prints a line for each difference and a summary; ends
 with status 1 if a type or a bit differs.
 """
 
@@ -40,11 +40,10 @@ INFIX = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "
          ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&&": torch.logical_and,
          "||": torch.logical_or}
 UNARY = {"abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "sign": torch.sign}
-BINARY = {"fmod": torch.fmod, "remainder": torch.remainder, "copysign": torch.copysign, "eq": torch.eq, "lt": torch.lt,
-          "div": torch.div}
+BINARY = {"copysign": torch.copysign, "eq": torch.eq, "lt": torch.lt, "div": torch.div}
 ON_GPU = {name: getattr(torch, name) for name in "relu sqrt exp log tanh sigmoid sin erf rsqrt".split()}
 ON_GPU |= {name: getattr(torch.nn.functional, name) for name in ("gelu", "silu")}
-ON_GPU_BINARY = {"maximum": torch.maximum, "minimum": torch.minimum, "atan2": torch.atan2, "hypot": torch.hypot}
+ON_GPU_BINARY = {name: getattr(torch, name) for name in "fmod remainder maximum minimum atan2 hypot".split()}
 
 
 def tensor(choose, dtype, shape):

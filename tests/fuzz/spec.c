@@ -43,7 +43,8 @@ static void require_equal(const kiln__fields *a, const kiln__fields *b, const ch
     FUZZ_REQUIRE(a->n_set == b->n_set && (!a->n_set || a->n == b->n), "n of %s", line);
     FUZZ_REQUIRE(!a->op_set || (a->op->count == b->op->count && a->op->inputs == b->op->inputs), "the op of %s", line);
     FUZZ_REQUIRE(a->op->whole == b->op->whole && a->op->wide == b->op->wide && a->op->outputs == b->op->outputs &&
-                     a->op->scalars == b->op->scalars && a->op->indexed == b->op->indexed && a->round == b->round,
+                     a->op->scalars == b->op->scalars && a->op->indexed == b->op->indexed &&
+                     (a->round == KILN__ROUND_EAGER) == (b->round == KILN__ROUND_EAGER),
                  "the kind of numbers of %s", line);
     FUZZ_REQUIRE(a->typed == b->typed && a->layout_count == b->layout_count, "the lists of %s", line);
     for (uint32_t i = 0; i < KILN__INPUTS_MAX; i++)
