@@ -118,7 +118,8 @@ static bool is_reserved(kiln__word name)
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
         if (name.length >= strlen(beginnings[i]) && memcmp(name.text, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
-    return false;
+    const char *end = memchr(name.text, '_', name.length); /* "i64_add" would be the name of what adds i64 */
+    return end != NULL && kiln__dtype_parse(name.text, (size_t)(end - name.text)) != KILN__DTYPE_UNSET;
 }
 
 /* The text, or the texts, that the declaration sets. */

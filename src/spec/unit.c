@@ -82,11 +82,11 @@ static void append_outputs(kiln__text *out, const kiln__fields *spec, const kiln
     uint32_t count = kiln__spec_outputs(spec);
     if (kiln__spec_result(spec, 0) != spec->dtype)
         append_define(out, "OUT", kiln__dtype_macro(kiln__spec_result(spec, 0)), 1);
-    if (!kiln__arguments_each(&spec->template->arguments, KILN__ARG_OUT))
-        return;
-    append_define(out, "OUTPUTS", NULL, count);
-    append_lists(out, "_OUT", count);
-    kiln__text_append(out, "#define kiln_value0 kiln_value\n");
+    if (kiln__arguments_each(&spec->template->arguments, KILN__ARG_OUT)) {
+        append_define(out, "OUTPUTS", NULL, count);
+        append_lists(out, "_OUT", count);
+        kiln__text_append(out, "#define kiln_value0 kiln_value\n");
+    }
     for (uint32_t k = 0; k < count && (count > 1 || typing->mixed); k++) {
         const char *name = kiln__dtype_name(kiln__spec_result(spec, k));
         kiln__text_printf(out, "#define KILN_RESULT%u kiln_%s\n", k, name);

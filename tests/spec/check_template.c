@@ -172,6 +172,8 @@ static const struct {
     { WITH("//! param block 1..2 = 1"), 4, "'block' cannot name a param" },
     { WITH("//! param sm 1..2 = 1"), 4, "'sm' cannot name a param" },
     { WITH("//! param n 1..2 = 1"), 4, "'n' cannot name a param" },
+    { WITH("//! param i64_add 1..2 = 1"), 4, "'i64_add' cannot name a param" },
+    { WITH("//! param round 1..2 = 1"), 4, "'round' cannot name a param" },
     { WITH("//! param"), 4, "'' cannot name a param" },
     { WITH("//! param a 1..2"), 4, "param a has no default" },
     { WITH("//! param a = 1"), 4, "param a has no values" },
