@@ -94,7 +94,7 @@
 #define KILN_SCALAR(k) , (kiln_real)s##k
 #endif
 
-/* Behind these, where the op takes it: the number of an element. */
+/* An op of the index takes the number of the element, as its last argument. */
 #if defined(KILN_INDEXED)
 #define KILN_POSITION(index) , (long long)(index)
 #else

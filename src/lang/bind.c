@@ -882,7 +882,8 @@ static void finish(binder *b, const char *start)
 {
     kiln__real *out = b->out;
     if (b->scope->free && out->inputs == 0)
-        FAIL(b, start, "the expression takes no array");
+        FAIL(b, start, "the expression takes no array%s",
+             out->indexed ? ", and index alone does not say how many elements there are" : "");
     if (b->status != KILN_OK) {
         out->count = out->inputs = out->outputs = out->scalars = 0;
         return;

@@ -2,8 +2,7 @@
  *
  * They are those of lang/real.h and name their inputs themselves: up to KILN__INPUTS_MAX arrays, in the order in which
  * they are named first, and x, y, z in that order where there is no other. An op at the outermost call may leave out
- * all its inputs; they are x, y, z then. Parameters of ops are numbers, by their place or by name (hi=2). '?' as a
- * parameter is not allowed yet: it is reserved for scalars given at launch. */
+ * all its inputs; they are x, y, z then. Parameters of ops are numbers or scalars, by their place or by name (hi=2). */
 #ifndef KILN_LANG_EXPR_H
 #define KILN_LANG_EXPR_H
 

@@ -137,6 +137,17 @@ bool kiln__real_is_condition(const kiln__real_node *node)
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
 }
 
+bool kiln__real_is_logical(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_NOT ||
+           (node->kind == KILN__REAL_BINARY && (node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND));
+}
+
+bool kiln__real_is_comparison(const kiln__real_node *node)
+{
+    return kiln__real_is_condition(node) && !kiln__real_is_logical(node);
+}
+
 /* The type that a node is calculated in; a definition has no other. */
 static kiln__dtype type_in(const writer *w, uint16_t index)
 {
@@ -160,7 +171,7 @@ static void emit_call(const writer *w, const char *name, const kiln__real_node *
     emit_name(w, in, name);
     for (uint32_t i = 0; i < node->count; i++) {
         kiln__text_append(w->out, i == 0 ? "(" : ", ");
-        emit_value(w, node->args[i], in);
+        emit_argument(w, node, i, in);
     }
     kiln__text_append(w->out, ")");
 }
@@ -257,13 +268,11 @@ static void emit_node(const writer *w, uint16_t index, kiln__dtype in)
     }
 }
 
-/* Whether a step's value is stored in fewer bits than it has. */
 static bool rounds(const writer *w, uint16_t index)
 {
     const kiln__typing *typing = w->style->typing;
-    kiln__dtype own = (kiln__dtype)typing->own[index];
-    return w->style->eager && w->real->nodes[index].kind > KILN__REAL_INDEX && own != kiln__typing_computed(own) &&
-           (typing->mixed ? own == typing->in[index] : own == typing->dtype);
+    return kiln__typing_rounds(typing, w->real, index, w->style->eager) &&
+           (typing->mixed || typing->own[index] == typing->dtype);
 }
 
 /* The value of a node in the type of its place. A number and a condition have no other; a value of another type is

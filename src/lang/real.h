@@ -110,8 +110,10 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 /* Whether a name has a meaning in definitions: "within" or, with `functions`, that of a function, "fminf". */
 bool kiln__real_is_reserved(kiln__word name, bool functions);
 
-/* Whether a node's value is that of an operator which is true or false. */
+/* Whether a node's value is that of an operator which is true or false: a comparison, or a logical one (&& || !). */
 bool kiln__real_is_condition(const kiln__real_node *node);
+bool kiln__real_is_comparison(const kiln__real_node *node);
+bool kiln__real_is_logical(const kiln__real_node *node);
 
 /* Whether a node is an operator / by a number or a parameter: PyTorch multiplies by its reciprocal. */
 bool kiln__real_is_over_scalar(const kiln__real *real, const kiln__real_node *node);

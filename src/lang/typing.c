@@ -4,7 +4,7 @@
 #include "base/number.h"
 #include "lang/primitive.h"
 #include "lang/syntax.h"
-#include <string.h>
+#include <math.h>
 
 /* The types of some arguments. */
 typedef struct joined {
@@ -35,21 +35,10 @@ static kiln__dtype promote(const joined *all)
     return all->whole && type == KILN__DTYPE_BOOL ? KILN__DTYPE_I64 : type;
 }
 
-static bool is_logical(const kiln__real_node *node)
-{
-    return node->kind == KILN__REAL_NOT ||
-           (node->kind == KILN__REAL_BINARY && (node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND));
-}
-
 /* Whether argument j of a node is true or false, whatever its type is. */
 static bool is_condition(const kiln__real_node *node, uint32_t j)
 {
-    return is_logical(node) || (node->kind == KILN__REAL_CHOICE && j == 0);
-}
-
-static bool is_comparison(const kiln__real_node *node)
-{
-    return kiln__real_is_condition(node) && !is_logical(node);
+    return kiln__real_is_logical(node) || (node->kind == KILN__REAL_CHOICE && j == 0);
 }
 
 /* Whether a node gives real numbers of whole ones. */
@@ -65,7 +54,9 @@ static bool makes_real(const kiln__real_node *node, const kiln__op_table *ops)
 /* The type of a number that stands alone. */
 static kiln__dtype number_type(const kiln__typing *typing, bool real)
 {
-    return real && !kiln__dtype_is_real(typing->dtype) ? KILN__DTYPE_F32 : typing->dtype;
+    if (real && !kiln__dtype_is_real(typing->dtype))
+        return KILN__DTYPE_F32;
+    return typing->dtype == KILN__DTYPE_BOOL ? KILN__DTYPE_I64 : typing->dtype;
 }
 
 /* An op of bools whose parameters are whole numbers stays one of bools. */
@@ -82,9 +73,9 @@ static void type_step(kiln__typing *typing, const kiln__real_node *node, const k
     typing->real[i] = all.real;
     typing->own[i] = (uint8_t)type;
     typing->in[i] = (uint8_t)type;
-    if (is_comparison(node) && type == KILN__DTYPE_UNSET)
+    if (kiln__real_is_comparison(node) && type == KILN__DTYPE_UNSET)
         typing->in[i] = (uint8_t)number_type(typing, all.real);
-    if (is_comparison(node) || (node->truth && node->kind == KILN__REAL_OP))
+    if (kiln__real_is_comparison(node) || (node->truth && node->kind == KILN__REAL_OP))
         typing->own[i] = KILN__DTYPE_BOOL;
 }
 
@@ -110,7 +101,7 @@ static void type_node(kiln__typing *typing, const kiln__real_node *node, const k
     default:
         break;
     }
-    if (!is_logical(node)) {
+    if (!kiln__real_is_logical(node)) {
         type_step(typing, node, ops, i);
         return;
     }
@@ -132,7 +123,7 @@ static void type_numbers(kiln__typing *typing, const kiln__real_node *node, uint
 /* Whether values of the node's own kind are calculated: an array, a condition and a number within a step are not. */
 static bool calculates(const kiln__typing *typing, const kiln__real_node *node, uint32_t i)
 {
-    return node->kind > KILN__REAL_INDEX && !is_logical(node) && typing->in[i] != KILN__DTYPE_UNSET;
+    return node->kind > KILN__REAL_INDEX && !kiln__real_is_logical(node) && typing->in[i] != KILN__DTYPE_UNSET;
 }
 
 static void need(kiln__typing *typing, kiln__dtype type)
@@ -160,7 +151,7 @@ static void find_step(kiln__typing *typing, const kiln__real *real)
         if (!kiln__real_is_condition(kiln__real_root(real, i)))
             need(typing, kiln__typing_in(typing, real, i));
     if (typing->step == KILN__DTYPE_UNSET) /* without an op values are real */
-        typing->step = number_type(typing, real->count == 0);
+        typing->step = real->count == 0 ? number_type(typing, true) : typing->dtype;
     bool real_of_whole = typing->step == KILN__DTYPE_F32 && !kiln__dtype_is_real(typing->dtype);
     typing->mixed = typing->mixed || real->indexed || (typing->step != typing->dtype && !real_of_whole);
 }
@@ -198,13 +189,24 @@ kiln__dtype kiln__typing_computed(kiln__dtype dtype)
     return dtype == KILN__DTYPE_I64 ? KILN__DTYPE_I64 : KILN__DTYPE_I32;
 }
 
+bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uint32_t node, bool eager)
+{
+    kiln__dtype own = (kiln__dtype)typing->own[node];
+    bool is_step = own == typing->in[node] && calculates(typing, &real->nodes[node], node);
+    return is_step && own != kiln__typing_computed(own) &&
+           (eager || (own == KILN__DTYPE_BOOL && !real->nodes[node].truth));
+}
+
 bool kiln__typing_rounds_number(const kiln__typing *typing, const kiln__real *real, uint32_t node, uint32_t j)
 {
-    const kiln__real_node *step = &real->nodes[node];
+    const kiln__real_node *step = &real->nodes[node], *number = &real->nodes[step->args[j]];
     kiln__dtype in = (kiln__dtype)typing->in[node];
-    bool taken = is_comparison(step) || (kiln__real_is_division(real, step) && j == 0);
-    return taken && typing->own[step->args[j]] == KILN__DTYPE_UNSET && kiln__dtype_is_real(in) &&
-           kiln__typing_computed(in) != in;
+    bool compares = kiln__real_is_comparison(step) || (step->kind == KILN__REAL_OP && step->truth);
+    bool narrow = in == KILN__DTYPE_F16 || in == KILN__DTYPE_BF16;
+    if (!narrow || typing->own[step->args[j]] != KILN__DTYPE_UNSET)
+        return false;
+    bool stays = number->kind == KILN__REAL_NUMBER && !isfinite(kiln__dtype_round(number->value, in));
+    return !stays && (compares || (kiln__real_is_division(real, step) && j == 0));
 }
 
 bool kiln__typing_mark(const kiln__typing *typing, const kiln__real *real, kiln__dtype in,

@@ -33,8 +33,12 @@ kiln__dtype kiln__typing_result(const kiln__typing *typing, const kiln__real *re
 /* The type that a type is calculated in: f64, f32, i64 or i32. */
 kiln__dtype kiln__typing_computed(kiln__dtype dtype);
 
-/* Whether argument j of a node is a number that is rounded to the narrow type of the arrays before it is compared with
- * them or divided by them: PyTorch takes it as one of them there. */
+/* Whether the value of a node is rounded to its type, which is stored in fewer bits than it is calculated in. Sums and
+ * products of bools always are, to 0 and 1. */
+bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uint32_t node, bool eager);
+
+/* Whether argument j of a node is a number that is rounded to f16 or bf16 before it is compared with arrays of that
+ * type or divided by them: PyTorch takes it as one of them there. A number that would become infinite stays. */
 bool kiln__typing_rounds_number(const kiln__typing *typing, const kiln__real *real, uint32_t node, uint32_t j);
 
 /* Marks the nodes that are calculated in a type. Returns whether there are any, or an output that has the type. */

@@ -131,7 +131,7 @@ typedef struct kiln__plan {
     uint32_t size_count, arg_count;
     uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
     bool flat;                         /* see kiln__arguments_flat */
-    bool elementwise;                  /* see kiln__arguments_elementwise; nor does an element depend on its number */
+    bool elementwise;                  /* see kiln__arguments_elementwise, and no element depends on its number */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */

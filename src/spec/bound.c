@@ -3,7 +3,6 @@
  * estimate carries such a difference through the expression: its value is that of the cpu, its error bounds the
  * distance of the other device's value from it. */
 #include "lang/real.h"
-#include "lang/syntax.h"
 #include "spec/fields.h"
 
 #include <math.h>
@@ -57,22 +56,11 @@ static double spread_of(const kiln__real_node *node, const estimate *args, const
     return spread;
 }
 
-static bool is_comparison(const kiln__real_node *node)
-{
-    return node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_EQ && node->index <= KILN__OPERATOR_GT;
-}
-
-static bool is_logical(const kiln__real_node *node)
-{
-    return node->kind == KILN__REAL_NOT ||
-           (node->kind == KILN__REAL_BINARY && (node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND));
-}
-
 /* An error of 1: the other device may have the other truth value. */
 static estimate estimate_truth(const kiln__real_node *node, const estimate *args, double value)
 {
     double error = args[0].error + (node->count > 1 ? args[1].error : 0);
-    bool close = is_logical(node) || !(difference(args[0].value, args[1].value) > error);
+    bool close = kiln__real_is_logical(node) || !(difference(args[0].value, args[1].value) > error);
     return (estimate){ value, error > 0 && close ? 1 : 0 };
 }
 
@@ -87,7 +75,8 @@ static estimate estimate_choice(const estimate *args)
 
 /* The numbers that an expression takes. */
 typedef struct given {
-    const estimate *inputs, *params, *scalars;
+    const estimate *inputs, *params;
+    const double *scalars;
     double index;
 } given;
 
@@ -108,7 +97,7 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
     if (node->kind == KILN__REAL_CHOICE)
         return estimate_choice(args);
     double exact = kiln__real_apply(node, values);
-    if (is_comparison(node) || is_logical(node))
+    if (kiln__real_is_comparison(node) || kiln__real_is_logical(node))
         return estimate_truth(node, args, exact);
     double ulps, scale = kiln__real_error_scale(node, values, exact, &ulps);
     double spread = spread_of(node, args, values, exact);
@@ -135,7 +124,7 @@ static estimate take_argument(const estimator *e, const kiln__real *real, uint32
     const kiln__real_node *node = &real->nodes[i];
     uint16_t argument = node->args[j];
     kiln__dtype own = e->typing != NULL ? (kiln__dtype)e->typing->own[argument] : KILN__DTYPE_UNSET;
-    bool condition = is_logical(node) || (node->kind == KILN__REAL_CHOICE && j == 0);
+    bool condition = kiln__real_is_logical(node) || (node->kind == KILN__REAL_CHOICE && j == 0);
     kiln__dtype in = e->typing != NULL ? (kiln__dtype)e->typing->in[i] : KILN__DTYPE_UNSET;
     if (e->typing != NULL && kiln__typing_rounds_number(e->typing, real, i, j))
         return convert(all[argument], in);
@@ -151,7 +140,7 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
     if (e->typing == NULL)
         return estimate_node(e, real, node, args);
     estimator step = *e;
-    kiln__dtype own = (kiln__dtype)e->typing->own[i], in = (kiln__dtype)e->typing->in[i];
+    kiln__dtype in = (kiln__dtype)e->typing->in[i];
     if (e->typing->mixed) {
         step.stored = in;
         step.computed = kiln__typing_computed(in);
@@ -160,7 +149,7 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
     estimate result = estimate_node(&step, real, node, args);
     if (e->typing->mixed && !kiln__dtype_is_real(step.computed))
         result.value = kiln__dtype_round(result.value, step.computed);
-    return e->eager && own == in && own != kiln__typing_computed(own) ? convert(result, own) : result;
+    return kiln__typing_rounds(e->typing, real, i, e->eager) ? convert(result, (kiln__dtype)e->typing->own[i]) : result;
 }
 
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
@@ -168,12 +157,15 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
     estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
+        estimator step = *e;
+        if (e->typing != NULL && e->typing->mixed)
+            step.computed = kiln__typing_computed((kiln__dtype)e->typing->in[i]);
         for (uint32_t j = 0; j < node->count; j++)
             args[j] = take_argument(e, real, i, j, all);
-        all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(e, node->value), 0 }
+        all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(&step, node->value), 0 }
                  : node->kind == KILN__REAL_INPUT  ? numbers->inputs[node->index]
                  : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
-                 : node->kind == KILN__REAL_SCALAR ? numbers->scalars[node->index]
+                 : node->kind == KILN__REAL_SCALAR ? (estimate){ round_value(&step, numbers->scalars[node->index]), 0 }
                  : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
                                                    : estimate_step(e, real, i, args);
     }
@@ -183,9 +175,12 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
 bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
                         double want)
 {
+    kiln__dtype stored = kiln__spec_result(spec, output);
+    double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
+    if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
+        return true;
     kiln__typing typing;
     kiln__spec_type(spec, &typing);
-    kiln__dtype stored = kiln__spec_result(spec, output);
     estimator e = { .ops = &spec->catalog->ops,
                     .stored = spec->dtype,
                     .computed =
@@ -193,20 +188,15 @@ bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numb
                     .fast = kiln__spec_is_fast(spec),
                     .eager = spec->round == KILN__ROUND_EAGER,
                     .typing = &typing };
-    double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
-    if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
-        return true;
-    estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } }, scalars[KILN__SCALARS_MAX] = { { 0, 0 } };
+    estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < spec->op->inputs; i++) {
         double value = numbers->inputs[i];
         if (!typing.mixed) /* a whole number may need a rounding */
             value = round_value(&e, kiln__dtype_convert(value, kiln__spec_input(spec, i), spec->dtype));
         inputs[i].value = value;
     }
-    for (uint32_t i = 0; i < spec->op->scalars; i++)
-        scalars[i] = (estimate){ round_value(&e, numbers->scalars[i]), 0 };
-    estimate result =
-        estimate_real(&e, spec->op, &(given){ .inputs = inputs, .scalars = scalars, .index = numbers->index }, output);
+    const given taken = { .inputs = inputs, .scalars = numbers->scalars, .index = numbers->index };
+    estimate result = estimate_real(&e, spec->op, &taken, output);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */

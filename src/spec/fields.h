@@ -29,7 +29,7 @@ typedef struct kiln__fields {
     const kiln__template *template; /* the named one, else the ops' own: elementwise */
     const kiln__real *op;           /* never NULL; without nodes where no op is set */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
-    kiln__dtype dtype; /* that values are converted to: of the inputs, or promoted; KILN__DTYPE_UNSET if open */
+    kiln__dtype dtype;                      /* of the inputs, or what they are promoted to; KILN__DTYPE_UNSET if open */
     kiln__dtype inputs[KILN__INPUTS_MAX];   /* of each input, where they differ, "dtype=(f16,f32)" */
     uint32_t typed;                         /* how many of them are set; 0: all have the dtype */
     kiln__dtype results[KILN__OUTPUTS_MAX]; /* of each output, "out=(f16,f32)", where the template declares otype */

@@ -374,6 +374,8 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
     if (status == KILN_OK && out->op->inputs != kiln__spec_inputs(spec))
         status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
                       spec->template->name, kiln__spec_inputs(spec), op, out->op->inputs);
+    if (status == KILN_OK && out->op->indexed)
+        status = FAIL(report, KILN_ESPEC, "template %s: its reference takes no index", spec->template->name);
     out->dtype = spec->dtype;
     /* The type of the template's output, also where the op is a comparison. */
     out->results[out->result_count++] = spec->dtype;

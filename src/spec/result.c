@@ -140,58 +140,63 @@ bool kiln__spec_has_other_results(const kiln__fields *spec)
     return false;
 }
 
-/* "op OP BEFORE dtype=f32AFTER" */
-static kiln_status refuse(const kiln__fields *spec, const char *before, const char *after, kiln_report *report)
+/* "op OP BEFORE f32AFTER" */
+static kiln_status refuse(const kiln__fields *spec, const char *before, kiln__dtype type, const char *after,
+                          kiln_report *report)
 {
     kiln__text op = { 0 };
     kiln__expr_format(spec->op, &spec->catalog->ops, true, &op);
-    kiln_status status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "op %.128s %s dtype=%s%s",
-                                    kiln__text_string(&op), before, kiln__dtype_name(spec->dtype), after);
+    kiln_status status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "op %.128s %s %s%s",
+                                    kiln__text_string(&op), before, kiln__dtype_name(type), after);
     kiln__text_fini(&op);
     return status;
 }
 
-/* Whether a function or op that takes whole numbers alone gets others. */
-static bool lacks_whole(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+/* The op that a node calls, or NULL. */
+static const kiln__op *op_of(const kiln__fields *spec, const kiln__real_node *node)
 {
-    const kiln__real_node *node = &spec->op->nodes[i];
-    bool integral = node->kind == KILN__REAL_FUNCTION ? kiln__primitive_at(node->index)->domain == KILN__DOMAIN_WHOLE
-                    : node->kind == KILN__REAL_OP     ? kiln__op_at(&spec->catalog->ops, node->index)->real->integral
-                                                      : false;
-    return integral && kiln__dtype_is_real((kiln__dtype)typing->in[i]);
+    return node->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, node->index) : NULL;
 }
 
-/* Whether an op gives whole numbers of whole ones in one of its outputs, and real ones in another. */
-static bool is_divided(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+/* Whether a node calls what takes whole numbers alone. */
+static bool takes_whole(const kiln__fields *spec, const kiln__real_node *node)
 {
-    const kiln__real_node *node = &spec->op->nodes[i];
-    return node->kind == KILN__REAL_OP && kiln__op_at(&spec->catalog->ops, node->index)->real->mixed &&
-           !kiln__dtype_is_real(spec->dtype) && typing->in[i] != KILN__DTYPE_UNSET;
+    const kiln__op *op = op_of(spec, node);
+    if (op != NULL)
+        return op->real->integral;
+    return node->kind == KILN__REAL_FUNCTION && kiln__primitive_at(node->index)->domain == KILN__DOMAIN_WHOLE;
 }
 
-/* Whether a number is calculated with that 32 bits do not hold. */
-static bool is_wide(const kiln__fields *spec, const kiln__typing *typing, uint32_t i)
+/* Whether it has a number in it that 32 bits do not hold. */
+static bool is_wide(const kiln__fields *spec, const kiln__real_node *node)
 {
-    const kiln__real_node *node = &spec->op->nodes[i];
-    bool wide = node->kind == KILN__REAL_OP ? kiln__op_of_integers(kiln__op_at(&spec->catalog->ops, node->index))->wide
-                                            : node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
-    return wide && kiln__typing_computed((kiln__dtype)typing->in[i]) == KILN__DTYPE_I32;
+    const kiln__op *op = op_of(spec, node);
+    if (op != NULL)
+        return kiln__op_of_integers(op)->wide;
+    return node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
+}
+
+static kiln_status check_step(const kiln__fields *spec, const kiln__real_node *node, kiln__dtype in,
+                              kiln_report *report)
+{
+    const kiln__op *op = op_of(spec, node);
+    bool real = kiln__dtype_is_real(in);
+    if (takes_whole(spec, node) && real)
+        return refuse(spec, "takes whole numbers, and gets those of", in, ": use i8, i16, i32, i64, u8 or bool",
+                      report);
+    if (op != NULL && op->real->mixed && !real)
+        return refuse(spec, "gives whole and real numbers of", in, ": calculate these in an op of their own", report);
+    if (is_wide(spec, node) && kiln__typing_computed(in) == KILN__DTYPE_I32)
+        return refuse(spec, "has a number that 32 bits do not hold, in which", in, " is calculated: use i64", report);
+    return KILN_OK;
 }
 
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report)
 {
     kiln__typing typing;
+    kiln_status status = KILN_OK;
     kiln__spec_type(spec, &typing);
-    for (uint32_t i = 0; i < spec->op->count; i++) {
-        if (lacks_whole(spec, &typing, i) && kiln__dtype_is_real(spec->dtype))
-            return refuse(spec, "takes whole numbers, and", " has others: use i8, i16, i32, i64, u8 or bool", report);
-        if (lacks_whole(spec, &typing, i))
-            return refuse(spec, "mixes real numbers with functions of whole ones, in",
-                          ": calculate these in an op of their own", report);
-        if (is_divided(spec, &typing, i))
-            return refuse(spec, "gives whole and real numbers, in", ": calculate these in an op of their own", report);
-        if (is_wide(spec, &typing, i))
-            return refuse(spec, "has a number that 32 bits do not hold, in which", " is calculated: use i64", report);
-    }
-    return KILN_OK;
+    for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
+        status = check_step(spec, &spec->op->nodes[i], (kiln__dtype)typing.in[i], report);
+    return status;
 }

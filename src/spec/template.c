@@ -783,6 +783,11 @@ static kiln_status check_complete(reader *r, bool trusted)
     return status == KILN_OK && !trusted ? check_formulas(r) : status;
 }
 
+static bool passes_position(const char *text)
+{
+    return text != NULL && strstr(text, "KILN_POSITION") != NULL;
+}
+
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
                                 bool trusted, kiln_report *report)
 {
@@ -796,7 +801,7 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
     kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
-    r.out->indexed = r.out->body != NULL && strstr(r.out->body, "KILN_POSITION") != NULL;
+    r.out->indexed = passes_position(r.out->body) && (r.out->cpu_text == NULL || passes_position(r.out->cpu_text));
     r.out->includes = origin != NULL && kiln__text_next_include(r.out->body) != NULL;
     r.out->cpu_includes = origin != NULL && kiln__text_next_include(r.out->cpu_text) != NULL;
     if (status == KILN_OK)
@@ -881,7 +886,8 @@ kiln_status kiln__template_check_op(const kiln__template *template, const kiln__
     if (op != NULL && op->outputs > 1 && !kiln__arguments_each(&template->arguments, KILN__ARG_OUT))
         return REFUSE("template %s takes ops of one output, this one has %u", template->name, op->outputs);
     if (op != NULL && op->indexed && !template->indexed)
-        return REFUSE("template %s takes no ops of the index: it does not pass KILN_POSITION", template->name);
+        return REFUSE("template %s takes no ops of the index: its text, or its twin's, does not pass KILN_POSITION",
+                      template->name);
     if (op != NULL && op->scalars > 0 && !kiln__arguments_each(&template->arguments, KILN__ARG_SCALAR))
         return REFUSE("template %s takes no scalars: write a number in place of ?%s", template->name,
                       op->scalar_names[0]);

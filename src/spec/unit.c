@@ -76,6 +76,13 @@ static void append_prefix(kiln__text *out, const kiln__typing *typing, kiln__dty
     kiln__text_printf(out, "%s%s", apart ? kiln__dtype_name(in) : "", apart ? "_" : "");
 }
 
+/* The type that an output's function returns: that of its last step, and the dtype in a template whose results have no
+ * other. */
+static kiln__dtype returned(const kiln__fields *spec, const kiln__typing *typing, uint32_t output)
+{
+    return kiln__template_has_result(spec->template) ? kiln__typing_in(typing, spec->op, output) : typing->dtype;
+}
+
 /* "#define KILN_RESULT1 kiln_f16" and "#define KILN_STORE1(v) kiln_store_f16(v)" for each of several outputs. */
 static void append_outputs(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
 {
@@ -91,7 +98,7 @@ static void append_outputs(kiln__text *out, const kiln__fields *spec, const kiln
         const char *name = kiln__dtype_name(kiln__spec_result(spec, k));
         kiln__text_printf(out, "#define KILN_RESULT%u kiln_%s\n", k, name);
         kiln__text_printf(out, "#define KILN_STORE%u(v) kiln_", k);
-        append_prefix(out, typing, kiln__typing_in(typing, spec->op, k));
+        append_prefix(out, typing, returned(spec, typing, k));
         kiln__text_printf(out, "store_%s(v)\n", name);
     }
 }
@@ -150,8 +157,10 @@ static const char *value_type(kiln__dtype dtype)
 static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint32_t output)
 {
     const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER };
+    kiln__dtype in = kiln__typing_in(typing, spec->op, output), gives = returned(spec, typing, output);
+    bool casts = typing->mixed && in != gives;
     kiln__text_append(out, "KILN_FN kiln_");
-    append_prefix(out, typing, kiln__typing_in(typing, spec->op, output));
+    append_prefix(out, typing, gives);
     kiln__text_append(out, "real kiln_value");
     if (output > 0)
         kiln__text_append_uint(out, output, 1);
@@ -161,8 +170,13 @@ static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__
     for (uint32_t i = 0; i < spec->op->scalars; i++)
         kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
     kiln__text_append(out, spec->op->indexed ? ", long long position) { return " : ") { return ");
+    if (casts) {
+        kiln__text_append(out, "kiln_load(kiln_");
+        append_prefix(out, typing, in);
+        kiln__text_printf(out, "store_%s(", kiln__dtype_name(gives));
+    }
     kiln__real_emit(spec->op, &spec->catalog->ops, NULL, &style, output, out);
-    kiln__text_append(out, "; }\n");
+    kiln__text_append(out, casts ? ")); }\n" : "; }\n");
 }
 
 /* Appends a text whose names that begin with kiln_ and KILN_ are others: "kiln_i64_add", "KILN_I64_FN". */
@@ -212,6 +226,8 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
                      out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
         append_value(out, spec, typing, i);
+    if (typing->mixed) /* for a template of one output, whose value has the type of the last step */
+        kiln__text_append(out, "#define kiln_store_out(value) KILN_STORE0(value)\n");
     kiln__text_append(out, "\n");
 }
 

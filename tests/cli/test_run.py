@@ -212,6 +212,59 @@ class Steps(KilnTest):
         np.testing.assert_array_equal(self.run_on("op=(x > 0) + (y > 0)", x, y), (x > 0) | (y > 0))
         np.testing.assert_array_equal(self.run_on("op=1 - (x > y)", x, y), 1 - (x > y).astype(np.int64))
 
+        z = some_values("f32", 1003, 2)
+        with np.errstate(invalid="ignore"):
+            want = ((x > 0) | (y > 0)) * z
+        self.assert_same(self.run_on("op=((x > 0) + (y > 0)) * z", x, y, z), want, "f32")
+
+    def test_numbers_that_a_narrow_type_does_not_hold(self):
+        x = np.array([1, 65504, np.inf, -np.inf], np.float16)
+        np.testing.assert_array_equal(self.run_on("op=x > 70000", x), [False, False, True, False])
+        with np.errstate(over="ignore"):
+            want = (np.float32(70000) / x).astype(np.float16)
+        np.testing.assert_array_equal(self.run_on("op=70000 / x", x), want)
+        np.testing.assert_array_equal(self.run_on("op=x == 0.1", np.full(4, 0.1, np.float16)), [True] * 4)
+
+    def test_templates_of_users(self):
+        """One stores by kiln_store_out, and the results of the other have the dtype."""
+        for dtype, store, want in (("otype", "kiln_store_out", [2.5, 7.5, -5]), ("dtype", "kiln_store", [2, 7, -5])):
+            element = "kiln_out_t" if dtype == "otype" else "kiln_store_t"
+            step = f"out[i] = {store}(kiln_value(KILN_EACH(KILN_LANE)));"
+            lane = "#define KILN_LANE(k) KILN_VALUE(k, x##k[i])\n"
+            with open(self.path("my.cu"), "w", encoding="utf-8") as file:
+                file.write(f"""//! template my
+//! dtype i32
+//! inputs 1
+//! size n
+//! arg out out {dtype}[n]
+//! arg x... in dtype[n]
+//! arg n uint64 = n
+//! param block 32..1024 step 32 = 64
+//! tile block
+//! grid (n + (tile - 1)) / tile
+//! entry my align 1
+{lane}extern "C" __global__ void my({element} *out, const kiln_store_t *x0, unsigned long long n)
+{{ unsigned long long i = blockIdx.x * 64ull + threadIdx.x; if (i < n) {{ {step} }} }}
+""")
+            with open(self.path("my.c"), "w", encoding="utf-8") as file:
+                file.write(f"""{lane}__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
+    void *const *args)
+{{
+    {element} *out = *({element} *const *)args[0];
+    const kiln_store_t *x0 = *(kiln_store_t *const *)args[1];
+    unsigned long long n = *(const unsigned long long *)args[2];
+    for (unsigned long long i = begin * 64; i < end * 64 && i < n; i++) {{ {step} }}
+}}
+""")
+            with self.subTest(dtype):
+                spec, x = f"template={self.path('my.cu')}", self.save("x.npy", np.array([1, 3, -2], np.int32))
+                self.kiln("run", "op=x / 2 + x * 2 " + spec, "--in", x, "--out", self.path("out.npy"))
+                np.testing.assert_array_equal(np.load(self.path("out.npy")), want)
+                self.assert_bad(("run", "op=x + index " + spec, "--in", x, "--out", self.path("out.npy")),
+                                "takes no ops of the index")
+                if compiler_builds_for_gpus(self):
+                    self.kiln("warm", f"op=x / 2 + x * 2 {spec} target=sm_90")
+
     def test_eager_rounds_each_step(self):
         x, y, z = (some_values("f16", 10_007, k) for k in range(3))
         with np.errstate(all="ignore"):

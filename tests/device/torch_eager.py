@@ -1,12 +1,13 @@
-"""Random expressions against PyTorch's eager kernels: types by promotion, round=eager for the bits, round=fused for the error.
+"""Random expressions against PyTorch's eager kernels: the types, the bits of round=eager, the error of round=fused.
 
-    KILN_LIBRARY=libkiln.so python3 tests/device/torch_eager.py [--count 1000] [--seed 1] [--device cuda|cpu] [--threads 8]
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_eager.py [--count 1000] [--seed 1] [--device cuda|cpu]
+                                                                [--threads 8]
 
 An expression has 2 to 6 operators and calls of 1 to 4 arrays, whose types are any of ten, and whose shapes are (rows,
 cols) or broadcast to it. torch calculates it step by step. With round=eager Kiln's result has the type and the bits of
 torch's; any NaN equals any NaN. With round=fused its error against float64 is compared with that of eager. On the cpu
-that is left out which torch calculates otherwise there: roots, quotients by a number, remainders, numbers that f16 does not
-hold, the sign of a zero. Prints a line for each difference and a summary; ends
+that is left out which torch calculates otherwise there: roots, quotients by a number, remainders, numbers that f16
+does not hold, the sign of a zero. Prints a line for each difference and a summary; ends
 with status 1 if a type or a bit differs.
 """
 
@@ -107,6 +108,8 @@ class Expression:
         if kind < 0.9:
             functions = {**BINARY, **(ON_GPU_BINARY if self.gpu else {})}
             name, a, b = choose.choice(sorted(functions)), take(), take()
+            if name in ("eq", "lt") and choose.random() < 0.3:
+                b = self.number()
             return f"{name}({a[0]}, {b[0]})", functions[name](a[1], b[1]), functions[name](a[2], b[2])
         if kind < 0.95:
             a = take()

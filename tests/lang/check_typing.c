@@ -78,6 +78,8 @@ static const struct {
     { "exp(x)+y", "i8 f16", "f32", NULL },
     { "index<x?x:y", "f32 f32", "f32", NULL },
     { "index*x", "i64", "i64", "i64" },
+    { "x?10:20", "bool", "i64", NULL },
+    { "!x", "bool", "bool", "bool" },
     { "?a?x:y", "i32 i32", "i32", NULL },
 };
 
@@ -112,6 +114,10 @@ static const struct {
     { "x+1.5", "f16", true, "kiln_load(kiln_store(kiln_add(x, (kiln_real)0x1.8p+0)))" },
     { "?a/x", "bf16", false, "kiln_div(kiln_load(kiln_store(s0)), x)" },
     { "x/?a", "bf16", false, "kiln_over(x, s0)" },
+    { "x<70000", "f16", false, "(x < (kiln_real)0x1.117p+16 ? (kiln_real)1 : (kiln_real)0)" },
+    { "gt(x,0.1)", "f16", false, "kiln_op_gt(x, kiln_load(kiln_store((kiln_real)0x1.999999999999ap-4)))" },
+    { "x<2", "f8e4m3", false, "(x < (kiln_real)0x1p+1 ? (kiln_real)1 : (kiln_real)0)" },
+    { "(x+y)*x", "bool bool", false, "kiln_load(kiln_store(kiln_mul(kiln_load(kiln_store(kiln_add(x, y))), x)))" },
     { "x<2", "i8", true, "(x < (kiln_real)0x1p+1 ? (kiln_real)1 : (kiln_real)0)" },
     /* A type's own functions have its name. Whole numbers that a type does not hold are rounded to it. */
     { "(x+y)/2", "i32 i32", false, "kiln_f32_over((kiln_f32_real)kiln_add(x, y), (kiln_f32_real)0x1p+1)" },

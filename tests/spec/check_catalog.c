@@ -117,7 +117,8 @@ START_TEST(test_own__references_are_checked)
     const char *place = strstr(twice, "add(x,x)");
     static const char *const references[][2] = {
         { "hardsigmod", "template twice, line 4: reference: unknown op 'hardsigmod'" },
-        { "add(x,y)", "template twice reads 1 arrays, and its reference add(x,y) reads 2" }
+        { "add(x,y)", "template twice reads 1 arrays, and its reference add(x,y) reads 2" },
+        { "add(x,index)", "template twice: its reference takes no index" }
     };
     for (int i = 0; i < COUNT(references); i++) {
         kiln_report report = KILN_INIT(kiln_report);

@@ -513,16 +513,16 @@ static const struct {
       "mode has no word number 7, and that is its default here (inputs == 3 ? 7 : fast): set mode" },
     { "template=toy op=relu6 elems=5", "over=10 is above 8, and that is its default here (elems * 2): set over" },
     { "op=bitwise_and(x,y) dtype=f16",
-      "op bitwise_and(x,y) takes whole numbers, and dtype=f16 has others: use i8, i16, i32, i64, u8 or bool" },
-    { "op=bitwise_and(x/2,y) dtype=i64", "op bitwise_and(x/2,y) mixes real numbers with functions of whole ones, in "
-                                         "dtype=i64: calculate these in an op of their own" },
+      "op bitwise_and(x,y) takes whole numbers, and gets those of f16: use i8, i16, i32, i64, u8 or bool" },
+    { "op=bitwise_and(x/2,y) dtype=i64",
+      "op bitwise_and(x/2,y) takes whole numbers, and gets those of f32: use i8, i16, i32, i64, u8 or bool" },
     { "op=x>3000000000 dtype=i32",
-      "op x>3000000000 has a number that 32 bits do not hold, in which dtype=i32 is calculated: use i64" },
+      "op x>3000000000 has a number that 32 bits do not hold, in which i32 is calculated: use i64" },
     { "op=add(hardtanh(x,0,1),-3000000000) dtype=i8",
-      "op add(hardtanh(x,0,1),-3000000000) has a number that 32 bits do not hold, in which dtype=i8 is calculated: use "
+      "op add(hardtanh(x,0,1),-3000000000) has a number that 32 bits do not hold, in which i8 is calculated: use "
       "i64" },
     { "op=hardtanh(0,5000000000) dtype=u8",
-      "op hardtanh(0,5000000000) has a number that 32 bits do not hold, in which dtype=u8 is calculated: use i64" },
+      "op hardtanh(0,5000000000) has a number that 32 bits do not hold, in which u8 is calculated: use i64" },
 };
 
 START_TEST(test_spec__resolution_names_what_does_not_hold)

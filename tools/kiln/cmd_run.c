@@ -179,7 +179,7 @@ static int bind_named(run_array *array, const char *text, bool result)
     return STATUS_DONE;
 }
 
-/* Of a file too many check_counts tells, when the kernel is known. */
+/* check_counts reports a file too many, when the kernel is known. */
 static int bind_next(run_job *job, const char *text, bool result)
 {
     int status = check_name(job, text, result);
