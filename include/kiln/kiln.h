@@ -21,6 +21,7 @@
  *     <kiln/kernel.h>  specs, requests, programs, kernels, launches, queues, user-defined ops and templates,
  *                      manifests
  *     <kiln/source.h>  CUDA sources
+ *     <kiln/tensor.h>  tensors
  *     <kiln/device.h>  devices and their memory
  *     <kiln/tune.h>    tuning, verification, timing, live handles, wisdom
  *     <kiln/cache.h>   the store on disk */
@@ -32,6 +33,7 @@
 #include <kiln/device.h>
 #include <kiln/kernel.h>
 #include <kiln/source.h>
+#include <kiln/tensor.h>
 #include <kiln/tune.h>
 
 #endif

@@ -30,6 +30,7 @@
     X(spec, expand)         \
     X(spec, unit)           \
     X(spec, bound)          \
+    X(spec, loop)           \
     X(source, reads)        \
     X(source, kernels)      \
     X(store, entry)         \

@@ -27,8 +27,10 @@ PUBLIC = {
     "cache.h": {"kiln/base.h"},
     "source.h": {"kiln/base.h"},
     "kernel.h": {"kiln/base.h", "kiln/device.h", "kiln/source.h"},
+    "tensor.h": {"kiln/base.h", "kiln/device.h"},
     "tune.h": {"kiln/kernel.h"},
-    "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tune.h"},
+    "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tensor.h",
+               "kiln/tune.h"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 

@@ -1,0 +1,45 @@
+/* Loops: from the shapes and strides of tensors to the fewest dimensions over which a kernel runs. Pure. */
+#ifndef KILN_SPEC_LOOP_H
+#define KILN_SPEC_LOOP_H
+
+#include "spec/arguments.h"
+#include <kiln/tensor.h>
+
+enum {
+    KILN__OPERANDS_MAX = KILN__OUTPUTS_MAX + KILN__INPUTS_MAX,
+    KILN__LOOP_DIMS = 8 /* of a loop, once dimensions are merged */
+};
+
+/* The kind of kernel that a loop needs. */
+typedef enum kiln__loop_kind {
+    KILN__LOOP_FLAT,   /* all tensors are one sequence: the template elementwise */
+    KILN__LOOP_ROWS,   /* rows and columns, of which inputs may repeat one: the template broadcast */
+    KILN__LOOP_STRIDED /* any strides: the template strided */
+} kiln__loop_kind;
+
+/* A loop over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the innermost, along
+ * which the first output has its smallest stride, to the outermost. None has the extent 1. */
+typedef struct kiln__loop {
+    kiln__loop_kind kind;
+    uint32_t outputs, operands;
+    uint32_t dims; /* 0: one element, or none */
+    uint64_t count;
+    uint64_t span; /* the largest distance of two elements of an operand, in elements */
+    int64_t extent[KILN__LOOP_DIMS];
+    int64_t stride[KILN__OPERANDS_MAX][KILN__LOOP_DIMS]; /* in elements; 0: the dimension repeats the operand */
+    void *data[KILN__OPERANDS_MAX];                      /* the element whose indices are all 0 */
+    kiln__layout layouts[KILN__OPERANDS_MAX];            /* of KILN__LOOP_ROWS those of inputs, of others words of
+                                                            KILN__LOOP_STRIDED, or none */
+} kiln__loop;
+
+/* Makes the loop of tensors. The shape of all outputs is the loop's. Inputs broadcast to it as in PyTorch: aligned at
+ * the last dimension, an extent of 1 stands for any. An output may be an input with the same data, strides and bytes of
+ * an element. All other overlaps are found by ranges of addresses: an output that lies between the elements of another
+ * tensor is refused too. An output overlaps itself unless its strides, sorted, each exceed the reach of those before.
+ * Without `placed` the data of tensors is not looked at. No lock, no allocation.
+ * Errors: KILN_EINVAL (counts, types, shapes, strides of an output below 0, more than KILN__LOOP_DIMS dimensions, no
+ * data, more elements than any memory has), KILN_EALIGN, KILN_EOVERLAP. The report names the operand, `out` or `x`. */
+kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
+                            size_t in_count, bool placed, kiln_report *report);
+
+#endif
