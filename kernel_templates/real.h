@@ -716,4 +716,17 @@ template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename k
 
 #endif
 
+/* ---- Strides -------------------------------------------------------------------------------------------------- */
+
+#if defined(KILN_DIMS)
+
+/* The argument of strides: the dimensions over which a kernel runs, the innermost first. The extents multiply to n. */
+typedef struct kiln_view {
+    unsigned long long extent[KILN_DIMS];
+    unsigned magic[KILN_DIMS], shift[KILN_DIMS]; /* of a division of 32 bits by the extent, see kiln_divide */
+    long long stride[KILN_OUTPUTS + KILN_INPUTS][KILN_DIMS]; /* in elements, of the outputs, then of the inputs */
+} kiln_view;
+
+#endif
+
 #endif

@@ -68,7 +68,8 @@ typedef enum kiln_role {
     KILN_ROLE_OUT,         /* an array that is written whole */
     KILN_ROLE_INOUT,       /* an array that is read and written */
     KILN_ROLE_SCALAR,      /* a number given at launch */
-    KILN_ROLE_FORMULA      /* a number that a formula of the sizes gives; not an argument of kiln_launch */
+    KILN_ROLE_FORMULA      /* a number that a formula of the sizes gives, or the strides of all arrays; not an argument
+                              of kiln_launch */
 } kiln_role;
 
 enum { KILN_DIMS_MAX = 4 };
@@ -80,7 +81,8 @@ typedef struct kiln_param {
     kiln_role role;
     uint32_t bytes; /* of an element, or of the number */
     uint32_t dims;  /* of an array */
-    /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number. */
+    /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number,
+     * or "strides". */
     const char *shape[KILN_DIMS_MAX];
     int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 2: "otype", that of the
                           result, which the op or out= gives; 3: "itype", that of this input of the op, which dtype=

@@ -2,6 +2,7 @@
 #include "service/launch.h"
 
 #include "base/fpenv.h"
+#include "spec/loop.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ typedef struct passing {
     kiln__formula_values formulas;
     uint64_t values[KILN__ARGS_MAX], bytes[KILN__ARGS_MAX];
     void *where[KILN__ARGS_MAX];
-    uintptr_t bits; /* of all pointers together */
+    uint64_t view[KILN__VIEW_MAX]; /* the argument of strides */
+    uintptr_t bits;                /* of all pointers together */
     kiln_report *report;
 } passing;
 
@@ -88,10 +90,21 @@ static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
     return pass_pointer(p, i, bytes, given->data);
 }
 
+/* Without tensors the arrays are one sequence. */
+static kiln_status pass_flat_view(passing *p, uint32_t i)
+{
+    const kiln__plan *plan = p->kernel->plan;
+    kiln__view_flat(plan, (uint64_t)p->formulas.slot[0].value, p->view);
+    p->where[i] = p->view;
+    return KILN_OK;
+}
+
 static inline kiln_status pass_formula(passing *p, uint32_t i)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
     uint64_t value = 0;
+    if (arg->strides)
+        return pass_flat_view(p, i);
     kiln_status status =
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
     p->where[i] = &p->values[i];

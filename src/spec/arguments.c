@@ -37,6 +37,14 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments)
     return elementwise;
 }
 
+bool kiln__arguments_strided(const kiln__arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].strides)
+            return true;
+    return false;
+}
+
 static uint32_t count_arrays(const kiln__arguments *arguments, kiln__arg_role role, uint32_t each)
 {
     uint32_t count = 0;
@@ -100,6 +108,17 @@ kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *
                                              : arg->type;
 }
 
+uint32_t kiln__operands_dims(const kiln__operands *operands)
+{
+    return operands->dims > 0 ? operands->dims : 1;
+}
+
+uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
+{
+    uint32_t words = kiln__operands_dims(operands) * (2 + operands->output_count + operands->input_count);
+    return arg->strides ? words * (uint32_t)sizeof(uint64_t) : kiln__dtype_bytes(kiln__arg_type(arg, operands, k));
+}
+
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
     kiln__layout layout = arg->broadcast ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
@@ -135,6 +154,29 @@ typedef struct planner {
             (p)->status = kiln__fail((p)->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__); \
     } while (0)
 
+/* The names that are known at a launch: the sizes, and of strided arguments cols and span. */
+static uint32_t list_variables(const kiln__arguments *arguments, const char *out[KILN__VARIABLES_MAX])
+{
+    uint32_t count = 0;
+    for (; count < arguments->size_count; count++)
+        out[count] = arguments->sizes[count];
+    if (kiln__arguments_strided(arguments)) {
+        out[count++] = "cols";
+        out[count++] = "span";
+    }
+    return count;
+}
+
+static bool is_variable(const kiln__arguments *arguments, kiln__word name)
+{
+    const char *names[KILN__VARIABLES_MAX];
+    uint32_t count = list_variables(arguments, names);
+    for (uint32_t i = 0; i < count; i++)
+        if (kiln__word_is(name, names[i]))
+            return true;
+    return false;
+}
+
 /* Appends a formula with numbers in place of parameters. */
 static void add_text(planner *p, const char *formula)
 {
@@ -142,7 +184,7 @@ static void add_text(planner *p, const char *formula)
     kiln__word name;
     int64_t value;
     while (kiln__formula_next_name(&at, &name))
-        if (!kiln__arguments_has_size(p->arguments, name) && p->lookup(p->data, name.text, name.length, &value)) {
+        if (!is_variable(p->arguments, name) && p->lookup(p->data, name.text, name.length, &value)) {
             kiln__text_append_bytes(&p->text, formula, (size_t)(name.text - formula));
             kiln__text_printf(&p->text, "(%" PRId64 ")", value);
             formula = at;
@@ -153,12 +195,12 @@ static void add_text(planner *p, const char *formula)
 static uint32_t add_formula(planner *p, const char *formula)
 {
     char problem[256];
-    uint32_t index = 0;
+    const char *names[KILN__VARIABLES_MAX];
+    uint32_t index = 0, count = list_variables(p->arguments, names);
     if (p->status != KILN_OK)
         return 0;
-    p->status =
-        kiln__formulas_add(&p->plan->formulas, formula, p->lookup, p->data, (const char *const *)p->arguments->sizes,
-                           p->arguments->size_count, &index, problem, sizeof(problem));
+    p->status = kiln__formulas_add(&p->plan->formulas, formula, p->lookup, p->data, names, count, &index, problem,
+                                   sizeof(problem));
     if (p->status == KILN_OK) {
         p->plan->texts[index] = (uint32_t)p->text.length;
         add_text(p, formula);
@@ -177,8 +219,15 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     out->in_place = arg->in_place;
     out->declared = arg->type;
     out->type = kiln__arg_type(arg, p->operands, k);
-    out->bytes = kiln__dtype_bytes(out->type);
+    out->bytes = kiln__arg_bytes(arg, p->operands, k);
+    out->strides = arg->strides;
     out->dims = arg->dims;
+    if (arg->strides) {
+        p->plan->dims = kiln__operands_dims(p->operands);
+        for (uint32_t i = 0; i < p->operands->input_count; i++)
+            if (p->operands->inputs[i].layout == KILN__LAYOUT_SAME)
+                p->plan->same |= 1u << (p->operands->output_count + i);
+    }
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
     p->plan->inputs += arg->role == KILN__ARG_IN;
     p->plan->scalars += arg->role == KILN__ARG_SCALAR;

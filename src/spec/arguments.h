@@ -13,6 +13,10 @@ enum {
     KILN__ENTRIES_MAX = 4,
     KILN__ARGS_MAX = KILN__DECLARED_MAX + KILN__OUTPUTS_MAX + KILN__INPUTS_MAX + KILN__SCALARS_MAX - 3,
     KILN__DIMS_MAX = 4,
+    KILN__LOOP_DIMS = 8, /* of the strides of tensors */
+    KILN__OPERANDS_MAX = KILN__OUTPUTS_MAX + KILN__INPUTS_MAX,
+    KILN__VIEW_MAX = KILN__LOOP_DIMS * (2 + KILN__OPERANDS_MAX), /* words of 8 bytes of an argument of strides */
+    KILN__VARIABLES_OF_STRIDES = 2,                              /* cols and span, behind the sizes */
     KILN__ARG_NAME = KILN__OP_NAME_SIZE
 };
 
@@ -31,17 +35,22 @@ typedef struct kiln__declared_arg {
     bool each;        /* stands for all inputs of the op, "x...", its outputs, "out...", or its scalars, "s..." */
     bool in_place;  /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     bool broadcast; /* inputs that may have one row or one column for all: layout= tells which */
+    bool strides;   /* of KILN__ARG_FORMULA: a struct with the extents and strides of all arrays */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
 
-/* How an input lies in a kernel of rows and columns. */
+/* How an input lies in a kernel of rows and columns, and then how an array lies in a kernel of any strides. */
 typedef enum kiln__layout {
     KILN__LAYOUT_FULL,
     KILN__LAYOUT_ROW,    /* one row for all */
     KILN__LAYOUT_COLUMN, /* one column for all */
     KILN__LAYOUT_ONE,    /* one element for all */
-    KILN__LAYOUT_END
+    KILN__LAYOUT_UNIT,   /* contiguous along the innermost dimension */
+    KILN__LAYOUT_SAME,   /* one element for all of the innermost dimension */
+    KILN__LAYOUT_ANY,
+    KILN__LAYOUT_END,
+    KILN__LAYOUT_STRIDED = KILN__LAYOUT_UNIT /* the first word of the latter */
 } kiln__layout;
 
 /* The operands of a spec, for which the arguments of a template stand. Names are borrowed. */
@@ -54,7 +63,8 @@ typedef struct kiln__operands {
         const char *name;
     } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
     const char *scalars[KILN__SCALARS_MAX];
-    bool indexed; /* the op takes the number of an element */
+    bool indexed;  /* the op takes the number of an element */
+    uint32_t dims; /* of the strides; 0 counts as 1 */
 } kiln__operands;
 
 /* One type for all, and an op with so many inputs and an output. */
@@ -79,6 +89,9 @@ bool kiln__arguments_flat(const kiln__arguments *arguments);
  * index alone. */
 bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 
+/* Whether its arrays may have any strides, which an argument brings. Such arguments are flat, too. */
+bool kiln__arguments_strided(const kiln__arguments *arguments);
+
 /* How many arrays the arguments read, for an op with so many inputs. */
 uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
 
@@ -91,6 +104,13 @@ uint32_t kiln__arg_count(const kiln__declared_arg *arg, const kiln__operands *op
 /* The name and the type of the k-th of them. */
 const char *kiln__arg_name(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
 kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+
+/* The bytes of an element or of a number. An argument of strides has an extent, two numbers by which it divides, and a
+ * stride of each array, 8 bytes each for each dimension. */
+uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+
+/* The dimensions of strides, at least 1. */
+uint32_t kiln__operands_dims(const kiln__operands *operands);
 
 /* The formula of a dimension of the k-th of them, as it is declared: "1" where the layout of an input has one. */
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim);
@@ -110,8 +130,8 @@ typedef struct kiln__plan_arg {
     kiln__arg_role role;
     kiln__dtype type;     /* never KILN__DTYPE_UNSET */
     kiln__dtype declared; /* KILN__DTYPE_UNSET, _RESULT or _INPUT: the type follows the spec */
-    bool in_place;
-    uint32_t bytes; /* of an element or a number */
+    bool in_place, strides;
+    uint32_t bytes; /* of an element or a number, or of all strides */
     uint32_t dims;
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
@@ -132,6 +152,8 @@ typedef struct kiln__plan {
     uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
     bool flat;                         /* see kiln__arguments_flat */
     bool elementwise;                  /* see kiln__arguments_elementwise, and no element depends on its number */
+    uint32_t dims;                     /* of the strides; 0: all arrays are contiguous */
+    uint32_t same;                     /* a bit for each operand with one element for all of the innermost dimension */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */
@@ -155,11 +177,14 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 
-/* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Takes no memory and no lock. */
+/* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Arrays of any strides are taken as
+ * contiguous. Takes no memory and no lock. */
 static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
     for (uint32_t i = 0; i < plan->size_count; i++)
         kiln__formulas_set(out, i, sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX);
+    for (uint32_t i = 0; i < KILN__VARIABLES_OF_STRIDES && plan->dims > 0; i++)
+        out->slot[plan->size_count + i] = out->slot[0];
     kiln__formulas_calculate(&plan->formulas, out);
 }
 

@@ -183,8 +183,12 @@ static kiln_status check_round(const kiln__template *template, kiln__round round
 
 static kiln_status check_layout(const kiln__template *template, const kiln__fields *spec, kiln_report *report)
 {
-    if (spec->layout_count == 0 || kiln__template_broadcasts(template))
+    bool strided = spec->layout_dims > 0;
+    if (spec->layout_count == 0 || (strided ? kiln__template_strided(template) : kiln__template_broadcasts(template)))
         return KILN_OK;
+    if (kiln__template_strided(template) || kiln__template_broadcasts(template))
+        return FAIL(report, KILN_ESPEC, "template %s takes another layout: write one such as layout=%s", template->name,
+                    strided ? "(full,row)" : "2d(unit,any)");
     return FAIL(report, KILN_ESPEC, "template %s takes no layout: its arrays are all of one shape", template->name);
 }
 
@@ -289,42 +293,68 @@ static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report 
     return status;
 }
 
-static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row", "column", "one" };
+static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row", "column", "one", "unit", "same", "any" };
 
 const char *kiln__layout_name(kiln__layout layout)
 {
     return layout_names[layout];
 }
 
+/* The words of layouts with or without dimensions: `data` points to the first and to the one behind the last. */
 static const char *layout_at(const void *data, size_t i)
 {
-    (void)data;
-    return i < KILN__LAYOUT_END ? layout_names[i] : NULL;
+    const int *range = data;
+    return (int)i < range[1] - range[0] ? layout_names[(size_t)range[0] + i] : NULL;
 }
 
-/* "(full,row)", a word for each input. */
+/* Cuts "3d" off the front of "3d(unit,any)". Returns the dimensions, 0 where there are none. */
+static uint32_t cut_dims(kiln__word *value)
+{
+    bool has = value->length > 2 && value->text[0] >= '1' && value->text[0] <= '0' + KILN__LOOP_DIMS &&
+               value->text[1] == 'd' && value->text[2] == '(';
+    uint32_t dims = has ? (uint32_t)(value->text[0] - '0') : 0;
+    if (has)
+        *value = (kiln__word){ value->text + 2, value->length - 2 };
+    return dims;
+}
+
+/* A word for each array. */
+static kiln_status parse_layouts(kiln__fields *set, kiln__word items, kiln_report *report)
+{
+    const int range[2] = { set->layout_dims > 0 ? KILN__LAYOUT_STRIDED : 0,
+                           set->layout_dims > 0 ? KILN__LAYOUT_END : KILN__LAYOUT_STRIDED };
+    const uint32_t most = set->layout_dims > 0 ? KILN__OPERANDS_MAX : KILN__INPUTS_MAX;
+    while (items.text != NULL) {
+        kiln__word item = kiln__word_cut_item(&items);
+        int layout = range[0];
+        while (layout < range[1] && !kiln__word_is(item, layout_names[layout]))
+            layout++;
+        if (layout == range[1])
+            return FAIL(report, KILN_ESPEC, "unknown layout '%s': %s", kiln__word_quote(item).text,
+                        kiln__word_hint(item, layout_at, range).text);
+        if (set->layout_count == most)
+            return FAIL(report, KILN_ESPEC, "layout has more than %u words", most);
+        set->layouts[set->layout_count++] = (kiln__layout)layout;
+    }
+    return KILN_OK;
+}
+
+/* "(full,row)", a word for each input, or "3d(unit,any)", a word for each output and each input. */
 static kiln_status set_layout(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
     kiln__fields set = *spec;
-    bool is_list = value.length > 1 && value.text[0] == '(' && value.text[value.length - 1] == ')';
-    kiln__word items = is_list ? (kiln__word){ value.text + 1, value.length - 2 } : (kiln__word){ NULL, 0 };
+    kiln__word list = value;
+    set.layout_dims = cut_dims(&list);
     set.layout_count = 0;
+    bool is_list = list.length > 1 && list.text[0] == '(' && list.text[list.length - 1] == ')';
+    kiln__word items = is_list ? (kiln__word){ list.text + 1, list.length - 2 } : (kiln__word){ NULL, 0 };
     if (value.length > 0 && !is_list)
-        return FAIL(report, KILN_ESPEC, "layout=%s: write one for each input, such as layout=(full,row)",
-                    kiln__word_quote(value).text);
-    while (items.text != NULL) {
-        kiln__word item = kiln__word_cut_item(&items);
-        int layout = 0;
-        while (layout < KILN__LAYOUT_END && !kiln__word_is(item, layout_names[layout]))
-            layout++;
-        if (layout == KILN__LAYOUT_END)
-            return FAIL(report, KILN_ESPEC, "unknown layout '%s': %s", kiln__word_quote(item).text,
-                        kiln__word_hint(item, layout_at, NULL).text);
-        if (set.layout_count == KILN__INPUTS_MAX)
-            return FAIL(report, KILN_ESPEC, "layout has more than %d words", KILN__INPUTS_MAX);
-        set.layouts[set.layout_count++] = (kiln__layout)layout;
-    }
-    kiln_status status = check_layout(spec->template, &set, report);
+        return FAIL(report, KILN_ESPEC, "layout=%s: write one for each %s", kiln__word_quote(value).text,
+                    kiln__template_strided(spec->template) ? "output and input, such as layout=2d(unit,any)"
+                                                           : "input, such as layout=(full,row)");
+    kiln_status status = parse_layouts(&set, items, report);
+    if (status == KILN_OK)
+        status = check_layout(spec->template, &set, report);
     if (status == KILN_OK)
         *spec = set;
     return status;
@@ -348,11 +378,27 @@ static kiln_status check_list(int field, uint32_t count, const char *item, uint3
                 count, item, count == 1 ? "" : "s", verb, wanted, wanted == 1 ? "" : "s");
 }
 
-/* Equal types for all inputs are one dtype, and likewise of outputs. Layouts that are all full are none. */
+/* Whether the layout is that of a spec without one. */
+static bool is_plain_layout(const kiln__fields *spec)
+{
+    bool plain = spec->layout_dims <= 1;
+    for (uint32_t k = 0; k < spec->layout_count; k++)
+        plain = plain && spec->layouts[k] == (spec->layout_dims > 0 ? KILN__LAYOUT_UNIT : KILN__LAYOUT_FULL);
+    return plain;
+}
+
+static kiln_status check_layouts(const kiln__fields *spec, kiln_report *report)
+{
+    if (spec->layout_dims > 0)
+        return check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->outputs + spec->op->inputs, "has",
+                          report);
+    return check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->inputs, "takes", report);
+}
+
+/* Equal types for all inputs are one dtype, and likewise of outputs. A plain layout is none. */
 static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    bool full = true;
     if (!spec->op_set)
         return KILN_OK;
     if (spec->typed > 0)
@@ -360,11 +406,9 @@ static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
     if ((spec->results_listed || spec->result_count > 1) && status == KILN_OK)
         status = check_list(FIELD_OUT, spec->result_count, "type", spec->op->outputs, "gives", report);
     if (spec->layout_count > 0 && status == KILN_OK)
-        status = check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->inputs, "takes", report);
-    for (uint32_t k = 0; k < spec->layout_count; k++)
-        full = full && spec->layouts[k] == KILN__LAYOUT_FULL;
-    if (status == KILN_OK && full)
-        spec->layout_count = 0;
+        status = check_layouts(spec, report);
+    if (status == KILN_OK && is_plain_layout(spec))
+        spec->layout_count = spec->layout_dims = 0;
     if (status == KILN_OK && are_equal(spec->inputs, spec->typed))
         spec->typed = 0;
     if (status == KILN_OK && are_equal(spec->results, spec->result_count) && spec->result_count > 1)
@@ -597,7 +641,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
             spec->result_count = 0;
             spec->results_listed = false;
         } else if (id == FIELD_LAYOUT) {
-            spec->layout_count = 0;
+            spec->layout_count = spec->layout_dims = 0;
         } else if (id == FIELD_MATH) {
             spec->math = KILN__MATH_UNSET;
         } else if (id == FIELD_ROUND) {
@@ -685,6 +729,8 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
         append_types(spec->results, as_list ? spec->result_count : 1, as_list, out);
         break;
     case FIELD_LAYOUT:
+        if (spec->layout_dims > 0)
+            kiln__text_printf(out, "%ud", spec->layout_dims);
         for (uint32_t k = 0; k < spec->layout_count; k++)
             kiln__text_printf(out, "%s%s", k == 0 ? "(" : ",", layout_names[spec->layouts[k]]);
         kiln__text_append(out, ")");

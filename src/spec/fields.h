@@ -35,10 +35,12 @@ typedef struct kiln__fields {
     kiln__dtype results[KILN__OUTPUTS_MAX]; /* of each output, "out=(f16,f32)", where the template declares otype */
     bool results_listed;                    /* out= is a list, which must have one type for each output */
     uint32_t result_count;                  /* how many of them are set; 0: open, 1: the first is that of all */
-    kiln__layout layouts[KILN__INPUTS_MAX]; /* of each input, "layout=(full,row)" */
-    uint32_t layout_count;                  /* how many of them are set; 0: all are full */
-    kiln__math math;                        /* KILN__MATH_UNSET if open */
-    kiln__round round;                      /* likewise */
+    kiln__layout layouts[KILN__OPERANDS_MAX]; /* of each input, "layout=(full,row)"; of strided arrays of each output
+                                                 and each input, "layout=3d(unit,any)" */
+    uint32_t layout_count;                    /* how many of them are set; 0: all are full, or unit in one dimension */
+    uint32_t layout_dims;                     /* the dimensions of strided arrays; 0: none */
+    kiln__math math;                          /* KILN__MATH_UNSET if open */
+    kiln__round round;                        /* likewise */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
@@ -169,8 +171,11 @@ const char *kiln__layout_name(kiln__layout layout);
 /* Appends " dtype=f32", a field by its name. */
 void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *out);
 
-/* How input k of the op lies, in a template that broadcasts. */
+/* How input k of the op lies, in a template that broadcasts or has strides. */
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
+
+/* How output k lies, in a template that has strides. */
+kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k);
 
 /* The operands of the template's arguments. The dtype is set; an open result counts as the dtype. `named`: with the
  * names of the expression, which are borrowed; else all specs of a kernel have the same. */

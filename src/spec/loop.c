@@ -345,6 +345,10 @@ static void set_kind(kiln__loop *out)
         flat = flat && out->layouts[k] == KILN__LAYOUT_FULL;
     }
     out->kind = !rows ? KILN__LOOP_STRIDED : flat ? KILN__LOOP_FLAT : KILN__LOOP_ROWS;
+    for (uint32_t k = 0; k < out->operands && !rows; k++)
+        out->layouts[k] = out->stride[k][0] == 1   ? KILN__LAYOUT_UNIT
+                          : out->stride[k][0] == 0 ? KILN__LAYOUT_SAME
+                                                   : KILN__LAYOUT_ANY;
 }
 
 static kiln_status finish(kiln__loop *out, const building *b)
@@ -389,4 +393,39 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
         status = check_memory(&b);
     }
     return status == KILN_OK ? finish(out, &b) : status;
+}
+
+/* ---- The argument of strides: extents, the numbers that replace a division by them, and the strides of each array */
+
+/* i / extent is ((i * magic >> 32) + i) >> shift for all i below 2^31: 2^32 + magic is 2^(32 + shift) / extent, rounded
+ * up, and the error of that stays below 1 / extent. */
+static void put_division(uint64_t extent, uint32_t *magic, uint32_t *shift)
+{
+    *shift = 0;
+    while (*shift < 31 && UINT64_C(1) << *shift < extent)
+        ++*shift;
+    *magic = extent <= INT32_MAX ? (uint32_t)((((UINT64_C(1) << *shift) - extent) << 32) / extent + 1) : 0;
+}
+
+void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX])
+{
+    uint32_t dims = loop->dims;
+    uint32_t *magic = (uint32_t *)(out + dims), *shift = magic + dims;
+    for (uint32_t d = 0; d < dims; d++) {
+        out[d] = (uint64_t)loop->extent[d];
+        put_division(out[d], &magic[d], &shift[d]);
+    }
+    for (uint32_t k = 0; k < loop->operands; k++)
+        memcpy(out + (2 + k) * dims, loop->stride[k], dims * sizeof(out[0]));
+}
+
+void kiln__view_flat(const kiln__plan *plan, uint64_t n, uint64_t out[KILN__VIEW_MAX])
+{
+    kiln__loop loop = { .dims = plan->dims, .operands = plan->outputs + plan->inputs };
+    for (uint32_t d = 0; d < loop.dims; d++) {
+        loop.extent[d] = d == 0 ? (int64_t)n : 1;
+        for (uint32_t k = 0; k < loop.operands && d == 0; k++)
+            loop.stride[k][d] = (plan->same >> k & 1) == 0;
+    }
+    kiln__loop_view(&loop, out);
 }

@@ -5,11 +5,6 @@
 #include "spec/arguments.h"
 #include <kiln/tensor.h>
 
-enum {
-    KILN__OPERANDS_MAX = KILN__OUTPUTS_MAX + KILN__INPUTS_MAX,
-    KILN__LOOP_DIMS = 8 /* of a loop, once dimensions are merged */
-};
-
 /* The kind of kernel that a loop needs. */
 typedef enum kiln__loop_kind {
     KILN__LOOP_FLAT,   /* all tensors are one sequence: the template elementwise */
@@ -41,5 +36,12 @@ typedef struct kiln__loop {
  * data, more elements than any memory has), KILN_EALIGN, KILN_EOVERLAP. The report names the operand, `out` or `x`. */
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report);
+
+/* Writes the argument of strides that a strided kernel of as many dimensions takes: kiln_view of real.h. */
+void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX]);
+
+/* The same for a launch without tensors, whose arrays are one sequence of n elements. An array with one element for all
+ * of the innermost dimension gives its first. */
+void kiln__view_flat(const kiln__plan *plan, uint64_t n, uint64_t out[KILN__VIEW_MAX]);
 
 #endif

@@ -33,7 +33,16 @@ kiln__dtype kiln__spec_input(const kiln__fields *spec, uint32_t k)
 
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
 {
-    return k < spec->layout_count ? spec->layouts[k] : KILN__LAYOUT_FULL;
+    if (kiln__template_strided(spec->template))
+        k += kiln__spec_outputs(spec);
+    if (k < spec->layout_count)
+        return spec->layouts[k];
+    return kiln__template_strided(spec->template) ? KILN__LAYOUT_UNIT : KILN__LAYOUT_FULL;
+}
+
+kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k)
+{
+    return k < spec->layout_count ? spec->layouts[k] : KILN__LAYOUT_UNIT;
 }
 
 kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
@@ -46,6 +55,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     out.output_count = kiln__spec_outputs(spec);
     out.scalar_count = op->scalars;
     out.indexed = op->indexed;
+    out.dims = spec->layout_dims;
     for (uint32_t k = 0; k < op->inputs; k++) {
         out.inputs[k].type = kiln__spec_input(spec, k);
         out.inputs[k].layout = kiln__spec_layout(spec, k);
@@ -86,10 +96,10 @@ double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *
 {
     kiln__dtype type = kiln__spec_input(spec, k);
     kiln__layout layout = kiln__spec_layout(spec, k);
-    uint64_t at = layout == KILN__LAYOUT_FULL     ? i
-                  : layout == KILN__LAYOUT_ROW    ? i % columns
-                  : layout == KILN__LAYOUT_COLUMN ? i / columns
-                                                  : 0;
+    uint64_t at = layout == KILN__LAYOUT_FULL || layout == KILN__LAYOUT_UNIT || layout == KILN__LAYOUT_ANY ? i
+                  : layout == KILN__LAYOUT_ROW                                                             ? i % columns
+                  : layout == KILN__LAYOUT_COLUMN                                                          ? i / columns
+                                                                                                           : 0;
     return kiln__dtype_value(array, at, type);
 }
 

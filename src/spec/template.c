@@ -108,7 +108,7 @@ static bool is_reserved(kiln__word name)
         "op",         "template",     "dtype",    "out",   "layout",    "math",     "round",     "target",   "n",
         "mixed",      "indexed",      "position", "bytes", "out_bytes", "n_hint",   "sm",        "inputs",   "outputs",
         "operations", "shared_limit", "min",      "max",   "gcd",       "unit",     "fn",        "infinity", "real",
-        "whole",      "typed",        "list",     "all",   "each",      "argument", "parameter", "output",
+        "whole",      "typed",        "list",     "all",   "each",      "argument", "parameter", "output",   "dims",
     };
     static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
                                               "store", "layout", "out_", "scalar" };
@@ -295,6 +295,17 @@ static kiln_status check_each(const reader *r, const kiln__declared_arg *arg, ki
     return KILN_OK;
 }
 
+/* "strides": a struct with the extents and the strides of all arrays. */
+static kiln_status read_strides(const reader *r, kiln__declared_arg *arg)
+{
+    if (kiln__arguments_strided(&r->out->arguments))
+        return FAIL(r, "arg %s: the strides of all arrays are one argument, which is given twice", arg->name);
+    arg->role = KILN__ARG_FORMULA;
+    arg->type = KILN__DTYPE_U64;
+    arg->strides = true;
+    return KILN_OK;
+}
+
 static kiln_status read_arg(reader *r, kiln__word rest)
 {
     static const char *const roles[] = { "in", "out", "inout" };
@@ -324,6 +335,8 @@ static kiln_status read_arg(reader *r, kiln__word rest)
             is_array = true;
             rest = after;
         }
+    if (!is_array && !each && kiln__word_is(rest, "strides"))
+        return read_strides(r, arg);
     kiln__word type = kiln__word_cut(&rest, is_array ? "[" : "=");
     if (!kiln__dtype_find(type, &arg->type))
         return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
@@ -669,6 +682,12 @@ static kiln_status read_lines(reader *r, const char *text)
 
 /* ---- Checks of the whole */
 
+/* Names that only a template with an argument of strides knows. */
+static bool is_of_strides(kiln__word name)
+{
+    return kiln__word_is(name, "cols") || kiln__word_is(name, "span");
+}
+
 /* The names of a formula: a kiln__formula_lookup whose values are all 0. */
 typedef struct scope {
     const kiln__template *template;
@@ -687,7 +706,8 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
-           (c->names == NAMES_SIZES && s->template->tile != NULL && kiln__word_is(word, "tile"));
+           (c->names == NAMES_SIZES && s->template->tile != NULL && kiln__word_is(word, "tile")) ||
+           (c->names == NAMES_SIZES && kiln__template_strided(s->template) && is_of_strides(word));
 }
 
 static kiln_status check_formulas(const reader *r)
@@ -731,6 +751,28 @@ static kiln_status check_names(const reader *r)
     return KILN_OK;
 }
 
+/* Strides are those of the inputs and the outputs of an op, whose elements they take from 0 to n - 1. */
+static kiln_status check_strides(const reader *r)
+{
+    const kiln__template *out = r->out;
+    const kiln__arguments *arguments = &out->arguments;
+    uint32_t arrays = 0;
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        arrays += arguments->args[i].role <= KILN__ARG_INOUT;
+    if (!kiln__arguments_strided(arguments))
+        return KILN_OK;
+    if (!kiln__arguments_elementwise(arguments) || arrays != 2 || !kiln__arguments_each(arguments, KILN__ARG_IN) ||
+        !kiln__arguments_each(arguments, KILN__ARG_OUT))
+        return FAIL(r, "strides are those of an op: write size n, arg out... out otype[n] inplace and arg x... in "
+                       "itype[n], and no other arrays");
+    for (uint32_t i = 0; i < out->param_count + arguments->size_count; i++) {
+        const char *name = i < out->param_count ? out->params[i].name : arguments->sizes[i - out->param_count];
+        if (is_of_strides(kiln__word_of(name)))
+            return FAIL(r, "'%s' is known from the strides: give the size or param another name", name);
+    }
+    return KILN_OK;
+}
+
 /* The inputs of the op are one argument, "x...". */
 static kiln_status check_op(const reader *r)
 {
@@ -767,6 +809,8 @@ static kiln_status check_complete(reader *r, bool trusted)
         status = check_names(r);
     if (status == KILN_OK)
         status = check_op(r);
+    if (status == KILN_OK)
+        status = check_strides(r);
     if (status == KILN_OK && *block == NULL) {
         const kiln__declared_param *param = &out->params[kiln__template_param(out, "block", strlen("block"))];
         if (param->is_enum || param->low < 1)
@@ -864,6 +908,11 @@ bool kiln__template_broadcasts(const kiln__template *template)
         if (template->arguments.args[i].broadcast)
             return true;
     return false;
+}
+
+bool kiln__template_strided(const kiln__template *template)
+{
+    return kiln__arguments_strided(&template->arguments);
 }
 
 bool kiln__template_has_types(const kiln__template *template)

@@ -98,6 +98,9 @@ bool kiln__template_has_result(const kiln__template *template);
 /* Whether the inputs of the op may be a row, a column or an element for all, which a spec names with layout=. */
 bool kiln__template_broadcasts(const kiln__template *template);
 
+/* Whether its arrays may have any strides, which a spec describes with layout=3d(...). */
+bool kiln__template_strided(const kiln__template *template);
+
 /* Whether the inputs of the op may have different types, "itype", which a spec names with dtype=(...). */
 bool kiln__template_has_types(const kiln__template *template);
 

@@ -60,11 +60,16 @@ static void append_inputs(kiln__text *out, const kiln__fields *spec, bool mixed)
     }
 }
 
-/* "#define KILN_LAYOUT1 KILN_LAYOUT_ROW" for each input. */
+/* "#define KILN_LAYOUT1 1" for each input, and of strided arrays "#define KILN_OUT_LAYOUT0 4" for each output. */
 static void append_layouts(kiln__text *out, const kiln__fields *spec)
 {
-    for (uint32_t k = 0; k < KILN__LAYOUT_END; k++)
+    bool strided = kiln__template_strided(spec->template);
+    for (uint32_t k = strided ? KILN__LAYOUT_STRIDED : 0; k < (strided ? KILN__LAYOUT_END : KILN__LAYOUT_STRIDED); k++)
         append_define(out, "LAYOUT", kiln__layout_name((kiln__layout)k), k);
+    for (uint32_t k = 0; strided && k < kiln__spec_outputs(spec); k++)
+        kiln__text_printf(out, "#define KILN_OUT_LAYOUT%u %d\n", k, (int)kiln__spec_out_layout(spec, k));
+    if (strided)
+        append_define(out, "DIMS", NULL, spec->layout_dims > 0 ? spec->layout_dims : 1);
     for (uint32_t k = 0; k < spec->op->inputs; k++)
         kiln__text_printf(out, "#define KILN_LAYOUT%u %d\n", k, (int)kiln__spec_layout(spec, k));
 }
@@ -124,7 +129,7 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "INDEXED", NULL, 1);
     append_inputs(out, spec, typing->mixed);
     append_outputs(out, spec, typing);
-    if (kiln__template_broadcasts(spec->template))
+    if (kiln__template_broadcasts(spec->template) || kiln__template_strided(spec->template))
         append_layouts(out, spec);
     if (kiln__arguments_each(&spec->template->arguments, KILN__ARG_SCALAR))
         append_lists(out, "_SCALARS", spec->op->scalars);

@@ -46,7 +46,8 @@ static void require_equal(const kiln__fields *a, const kiln__fields *b, const ch
                      a->op->scalars == b->op->scalars && a->op->indexed == b->op->indexed &&
                      (a->round == KILN__ROUND_EAGER) == (b->round == KILN__ROUND_EAGER),
                  "the kind of numbers of %s", line);
-    FUZZ_REQUIRE(a->typed == b->typed && a->layout_count == b->layout_count, "the lists of %s", line);
+    FUZZ_REQUIRE(a->typed == b->typed && a->layout_count == b->layout_count && a->layout_dims == b->layout_dims,
+                 "the lists of %s", line);
     for (uint32_t i = 0; i < KILN__INPUTS_MAX; i++)
         FUZZ_REQUIRE((i >= a->typed || a->inputs[i] == b->inputs[i]) &&
                          (i >= a->layout_count || a->layouts[i] == b->layouts[i]),

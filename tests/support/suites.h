@@ -106,6 +106,7 @@
     X(kernel_templates, compare) \
     X(kernel_templates, ops)     \
     X(kernel_templates, rowsum)  \
+    X(kernel_templates, strided) \
     X(kernel_templates, types)
 
 /* Faults made on demand. */
