@@ -21,7 +21,7 @@
  *     <kiln/kernel.h>  specs, requests, programs, kernels, launches, queues, user-defined ops and templates,
  *                      manifests
  *     <kiln/source.h>  CUDA sources
- *     <kiln/tensor.h>  tensors
+ *     <kiln/tensor.h>  tensors, and ops on them
  *     <kiln/device.h>  devices and their memory
  *     <kiln/tune.h>    tuning, verification, timing, live handles, wisdom
  *     <kiln/cache.h>   the store on disk */

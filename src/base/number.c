@@ -170,9 +170,7 @@ bool kiln__number_is_wide(double value)
 
 unsigned kiln__number_octave(uint64_t n)
 {
-    unsigned floor = 0;
-    while (floor < 63 && n >> (floor + 1) != 0)
-        floor++;
+    unsigned floor = n > 0 ? 63 - (unsigned)__builtin_clzll(n) : 0;
     const uint64_t root = 0xb504f333f9de6484u; /* of 2, times 2^63 */
     return floor < 63 && n << (63 - floor) > root ? floor + 1 : floor;
 }

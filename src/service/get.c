@@ -581,11 +581,10 @@ static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_
     kiln_status status = want->device->backend->vtable->capturing(want->device, stream, &capturing, report);
     if (status != KILN_OK || !capturing)
         return status;
-    return kiln__fail(
-        report, KILN_ECAPTURE, KILN__STAGE_LAUNCH, 0,
-        "a graph is being captured and this kernel is not loaded: load it before the capture, by kiln_get_kernel "
-        "or by kiln_call with n = 0: %s %s",
-        want->device->name, want->id);
+    return kiln__fail(report, KILN_ECAPTURE, KILN__STAGE_LAUNCH, 0,
+                      "a graph is being captured and this kernel is not loaded: load it before the capture, by "
+                      "kiln_get_kernel, by kiln_call with n = 0 or by kiln_get for tensors: %s %s",
+                      want->device->name, want->id);
 }
 
 kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_request *request, bool unlisted,

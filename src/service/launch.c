@@ -2,7 +2,6 @@
 #include "service/launch.h"
 
 #include "base/fpenv.h"
-#include "spec/loop.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -214,7 +213,7 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
 
 static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[3], uint64_t n, void *stream)
 {
-    bool cut = p->kernel->plan->elementwise && p->kernel->program->rule.tile > 0;
+    bool cut = p->kernel->plan->elementwise && p->kernel->plan->dims == 0 && p->kernel->program->rule.tile > 0;
     for (int i = cut ? 1 : 0; i < 3; i++)
         if (grid[i] > grid_most[i])
             return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64,
@@ -234,15 +233,15 @@ static bool fits(const passing *p, uint32_t entry)
     return holds.missing == NULL && holds.value != 0;
 }
 
-/* Checks the arguments against each other, and submits. n is the first of the sizes. */
-static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
+/* Submits arguments that have been checked. n is the first of the sizes. */
+static kiln_status submit_arguments(passing *p, uint64_t n, void *stream)
 {
     const kiln_kernel *kernel = p->kernel;
     const kiln__plan *plan = kernel->plan;
     uint64_t grid[3] = { 1, 1, 1 };
     uint32_t entry = 0;
     bool is_empty = false, is_large = false;
-    kiln_status status = check_overlap(p);
+    kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < plan->grid_dims && status == KILN_OK; i++) {
         status = kiln__plan_value(plan, plan->grid[i], &p->formulas, "grid", &grid[i], p->report);
         is_empty = is_empty || grid[i] == 0;
@@ -256,6 +255,12 @@ static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
         return FAIL(p->report, KILN_EALIGN,
                     "no entry point of the template takes pointers of this alignment, and these sizes");
     return is_large ? submit_large(p, entry, grid, n, stream) : submit_grid(p, entry, grid, stream);
+}
+
+static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
+{
+    kiln_status status = check_overlap(p);
+    return status == KILN_OK ? submit_arguments(p, n, stream) : status;
 }
 
 /* The caller gives all arguments but those that formulas give. */
@@ -384,4 +389,73 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
             status =
                 pass_pointer(&p, i, n * plan->args[i].bytes, plan->args[i].role == KILN__ARG_IN ? *ins++ : *outs++);
     return status == KILN_OK ? finish_launch(&p, n, stream) : status;
+}
+
+/* ---- Loops over tensors */
+
+/* Calculates the formulas for the sizes of a loop: n, or rows and columns, and of a strided kernel cols and span. */
+static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln__formula_values *out)
+{
+    const uint64_t cols = loop->dims > 0 ? (uint64_t)loop->extent[0] : 1;
+    const uint64_t sizes[] = { plan->size_count == 1 ? loop->count : loop->count / cols, cols };
+    if (plan->dims == 0) {
+        kiln__plan_calculate(plan, sizes, out);
+        return;
+    }
+    kiln__formulas_set(out, 0, (int64_t)loop->count);
+    kiln__formulas_set(out, 1, (int64_t)cols);
+    kiln__formulas_set(out, 2, (int64_t)loop->span);
+    kiln__formulas_calculate(&plan->formulas, out);
+}
+
+/* The bits of the addresses at which an entry reads or writes words. In a strided kernel these are the rows of arrays
+ * that are contiguous along the innermost dimension. */
+static uintptr_t bits_of(const kiln__plan *plan, uint32_t bytes, const kiln__loop *loop, uint32_t k)
+{
+    uintptr_t bits = (uintptr_t)loop->data[k];
+    if (plan->dims == 0)
+        return bits;
+    if (loop->dims > 0 && loop->stride[k][0] != 1)
+        return 0;
+    for (uint32_t d = 1; d < loop->dims; d++)
+        bits |= (uintptr_t)loop->stride[k][d] * bytes;
+    return bits;
+}
+
+static kiln_status pass_view(passing *p, uint32_t i, const kiln__loop *loop)
+{
+    if (loop->dims == 0) /* one element */
+        return pass_flat_view(p, i);
+    kiln__loop_view(loop, p->view);
+    p->where[i] = p->view;
+    return KILN_OK;
+}
+
+kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop *loop, const double *scalars,
+                                     void *stream, kiln_report *report)
+{
+    const kiln__plan *plan = kernel->plan;
+    uint32_t out = 0, in = loop->outputs;
+    kiln_status status = KILN_OK;
+    passing p;
+    p.kernel = kernel;
+    p.report = report;
+    p.bits = 0;
+    calculate_loop(plan, loop, &p.formulas);
+    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->strides) {
+            status = pass_view(&p, i, loop);
+        } else if (arg->role == KILN__ARG_FORMULA) {
+            status = pass_formula(&p, i);
+        } else if (arg->role == KILN__ARG_SCALAR) {
+            p.where[i] = (void *)scalars++; /* a backend reads it before it returns */
+        } else {
+            uint32_t k = arg->role == KILN__ARG_IN ? in++ : out++;
+            p.values[i] = (uintptr_t)loop->data[k];
+            p.where[i] = &p.values[i];
+            p.bits |= bits_of(plan, arg->bytes, loop, k);
+        }
+    }
+    return status == KILN_OK ? submit_arguments(&p, loop->count, stream) : status;
 }

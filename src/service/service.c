@@ -189,6 +189,7 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = options->wisdom == KILN_ON;
     service->programs.most = options->loaded_max;
+    service->applied.most = options->loaded_max;
     service->wisdom =
         kiln__wisdom_open(service->disk, shared, KILN__WISDOM_WAIT_MS, &service->log, &service->store_counters);
     if (service->wisdom == NULL)
@@ -203,6 +204,7 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
 static void init(kiln_service *service)
 {
     kiln__program_table_init(&service->programs);
+    kiln__apply_table_init(&service->applied);
     pthread_mutex_init(&service->native_lock, NULL);
     pthread_mutex_init(&service->define_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
@@ -261,6 +263,7 @@ void kiln__service_close(kiln_service *service)
     kiln__workpool_fini(&service->pool);
     pthread_mutex_destroy(&service->flights_lock);
     pthread_mutex_destroy(&service->queues_lock);
+    kiln__apply_table_fini(&service->applied);
     kiln__program_table_fini(&service->programs);
     pthread_mutex_destroy(&service->native_lock);
     pthread_mutex_destroy(&service->define_lock);

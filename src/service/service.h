@@ -3,6 +3,7 @@
 #define KILN_SERVICE_SERVICE_H
 
 #include "jit/builder.h"
+#include "service/apply.h"
 #include "service/record.h"
 #include "service/table.h"
 #include "service/workpool.h"
@@ -40,6 +41,7 @@ struct kiln_service {
     bool wise; /* wisdom is asked; else it only learns */
     kiln__runtime *runtime;
     kiln__program_table programs;
+    kiln__apply_table applied;
     pthread_mutex_t native_lock;
     struct {
         atomic_bool known;

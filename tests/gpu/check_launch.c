@@ -475,6 +475,27 @@ static kiln_status launch_live(caller *self)
     return kiln_test_launch(kiln_live_kernel(self->live), 1000, (void *)0x20000, in, self->stream, &report);
 }
 
+/* Two matrices, of which one has a row for all, and the same with one of them transposed. */
+static kiln_status apply_tensors(caller *self, const int64_t *strides)
+{
+    const int64_t shape[] = { 64, 32 };
+    const kiln_tensor out = { (void *)0x20000, NULL, KILN_F32, 2, shape, NULL };
+    const kiln_tensor ins[] = { { (void *)0x30000, NULL, KILN_F32, 2, shape, strides },
+                                { (void *)0x40000, NULL, KILN_F32, 1, shape + 1, NULL } };
+    const double rate = 0.5;
+    return kiln_apply(self->service, "op=x-?rate*y", &out, 1, ins, 2, &rate, 1, self->stream, &report);
+}
+
+static kiln_status apply_rows(caller *self)
+{
+    return apply_tensors(self, NULL);
+}
+
+static kiln_status apply_strided(caller *self)
+{
+    return apply_tensors(self, (const int64_t[]){ 1, 64 });
+}
+
 static void open_live(caller *self)
 {
     kiln_spec *spec = kiln_test_spec(self->service, "op=relu6 dtype=f32");
@@ -513,8 +534,8 @@ static counts count(kiln_status (*run)(caller *self), caller *self)
 START_TEST(test_launch__ten_thousand_allocate_nothing_and_take_no_shared_lock)
 {
     kiln_options options = kiln_test_gpu_options();
-    enum { RUNS = 3 };
-    kiln_status (*const runs[RUNS])(caller *) = { launch_kernel, call_text, launch_live };
+    enum { RUNS = 5 };
+    kiln_status (*const runs[RUNS])(caller *) = { launch_kernel, call_text, launch_live, apply_rows, apply_strided };
     void *own = fake->context_new(0);
     caller self = { .service = kiln_test_open(&options) };
     void *const streams[] = { NULL, fake->stream_new(own) };

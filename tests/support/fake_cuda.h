@@ -37,7 +37,7 @@ typedef struct kiln_fake_launch {
     int cooperative;
     void *stream, *context;
     unsigned parameter_count;
-    uint64_t parameters[KILN_FAKE_PARAMETERS]; /* bytes of each, zero-extended */
+    uint64_t parameters[KILN_FAKE_PARAMETERS]; /* bytes of each, zero-extended; of a struct the first */
 } kiln_fake_launch;
 
 /* Called for each launch, on the launching thread, with no lock held. */

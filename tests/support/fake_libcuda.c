@@ -635,8 +635,10 @@ static void read_parameters(const object *kernel, kiln_fake_launch *launch, void
 {
     launch->parameter_count = kernel->facts.parameter_count;
     memcpy(launch->name, kernel->facts.name, sizeof(launch->name));
-    for (unsigned i = 0; i < launch->parameter_count; i++)
-        memcpy(&launch->parameters[i], parameters[i], kernel->facts.sizes[i]);
+    for (unsigned i = 0; i < launch->parameter_count && i < KILN_FAKE_PARAMETERS; i++) {
+        size_t size = kernel->facts.sizes[i];
+        memcpy(&launch->parameters[i], parameters[i], size < sizeof(uint64_t) ? size : sizeof(uint64_t));
+    }
 }
 
 /* What a GPU does with a launch. Lets the lock go meanwhile. */

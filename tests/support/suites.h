@@ -89,6 +89,7 @@
     X(service, async)            \
     X(service, devices)          \
     X(service, call)             \
+    X(service, apply)            \
     X(service, kept)             \
     X(service, defined)          \
     X(service, manifest)         \

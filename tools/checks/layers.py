@@ -27,7 +27,7 @@ PUBLIC = {
     "cache.h": {"kiln/base.h"},
     "source.h": {"kiln/base.h"},
     "kernel.h": {"kiln/base.h", "kiln/device.h", "kiln/source.h"},
-    "tensor.h": {"kiln/base.h", "kiln/device.h"},
+    "tensor.h": {"kiln/kernel.h"},
     "tune.h": {"kiln/kernel.h"},
     "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tensor.h",
                "kiln/tune.h"},

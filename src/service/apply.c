@@ -1,0 +1,412 @@
+/* From tensors to a launch: the loop of the tensors and the text name an entry of a table, whose kernel is launched. An
+ * entry is made once, by a spec with the types and the layout of the tensors. */
+#include "service/apply.h"
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "base/number.h"
+#include "os/cancel.h"
+#include "service/get.h"
+#include "service/launch.h"
+#include "spec/loop.h"
+#include <string.h>
+
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
+
+/* All that chooses a kernel besides the text. Compared as bytes, so there is no padding. */
+typedef struct apply_key {
+    const kiln_device *device;
+    uint64_t types, layouts; /* four bits for each operand */
+    uint64_t length;         /* of the text */
+    uint8_t outputs, operands, kind, dims;
+    uint32_t octave; /* of the number of elements, on which geometry may depend */
+} apply_key;
+
+struct kiln__applied {
+    kiln__applied *next; /* in the bucket; constant, as all of an entry */
+    uint64_t hash;
+    apply_key key;
+    kiln_kernel *kernel;
+    char text[];
+};
+
+/* ---- The table */
+
+void kiln__apply_table_init(kiln__apply_table *table)
+{
+    table->most = UINT32_MAX;
+    pthread_mutex_init(&table->lock, NULL);
+}
+
+void kiln__apply_table_fini(kiln__apply_table *table)
+{
+    for (int i = 0; i < KILN__APPLIED_BUCKETS; i++)
+        for (kiln__applied *entry = atomic_load(&table->buckets[i]), *next; entry != NULL; entry = next) {
+            next = entry->next;
+            kiln__kernel_release(entry->kernel);
+            kiln__free(entry);
+        }
+    pthread_mutex_destroy(&table->lock);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+static uint64_t hash_of(const apply_key *key, const char *text)
+{
+    uint64_t hash = mix(kiln__hash(text, key->length), (uintptr_t)key->device);
+    uint64_t shape = (uint64_t)key->octave << 32 | (uint64_t)key->outputs << 24 | (uint64_t)key->operands << 16 |
+                     (uint64_t)key->kind << 8 | key->dims;
+    return mix(mix(mix(hash, key->types), key->layouts), shape);
+}
+
+static _Atomic(kiln__applied *) *bucket_of(kiln__apply_table *table, uint64_t hash)
+{
+    return &table->buckets[hash % KILN__APPLIED_BUCKETS];
+}
+
+static kiln__applied *find_entry(kiln__apply_table *table, const apply_key *key, const char *text, uint64_t hash)
+{
+    kiln__applied *entry = atomic_load_explicit(bucket_of(table, hash), memory_order_acquire);
+    while (entry != NULL && (entry->hash != hash || memcmp(&entry->key, key, sizeof(*key)) != 0 ||
+                             memcmp(entry->text, text, key->length) != 0))
+        entry = entry->next;
+    return entry;
+}
+
+/* Adds a kernel with a reference to it, unless the table is full or memory is short: the next call gets it again. */
+static void add_entry(kiln__apply_table *table, const apply_key *key, const char *text, uint64_t hash,
+                      kiln_kernel *kernel)
+{
+    kiln__applied *entry = kiln__alloc(sizeof(*entry) + key->length);
+    if (entry == NULL)
+        return;
+    *entry = (kiln__applied){ .hash = hash, .key = *key };
+    memcpy(entry->text, text, key->length);
+    pthread_mutex_lock(&table->lock);
+    if (table->count < table->most && find_entry(table, key, text, hash) == NULL) {
+        _Atomic(kiln__applied *) *bucket = bucket_of(table, hash);
+        entry->kernel = kiln__kernel_retain(kernel);
+        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+        atomic_store_explicit(bucket, entry, memory_order_release);
+        table->count++;
+        entry = NULL;
+    }
+    pthread_mutex_unlock(&table->lock);
+    kiln__free(entry);
+}
+
+/* ---- Devices */
+
+static const kiln_device *device_at(const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t k)
+{
+    return k < out_count ? outs[k].device : ins[k - out_count].device;
+}
+
+static kiln_status fail_device(const kiln_device *one, const kiln_device *other, kiln_report *report)
+{
+    return FAIL(report, KILN_EINVAL, "tensors lie on %s and on %s: copy them to one device", one->name, other->name);
+}
+
+static __attribute__((noinline)) kiln_status open_default(kiln_device **out, kiln_service *service, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    return kiln__runtime_device(service->runtime, NULL, out, report);
+}
+
+/* The device of all tensors. Opens the default one where they name none and it is not open yet. */
+static kiln_status find_device(kiln_device **out, kiln_service *service, const kiln_tensor *outs, size_t out_count,
+                               const kiln_tensor *ins, size_t in_count, kiln_report *report)
+{
+    const kiln_device *first = outs[0].device, *usual = NULL;
+    kiln_status status = KILN_OK;
+    bool equal = true;
+    for (size_t k = 1; k < out_count + in_count; k++)
+        equal = equal && device_at(outs, out_count, ins, k) == first;
+    *out = (kiln_device *)first;
+    if ((first == NULL || !equal) && !kiln__runtime_has_device(service->runtime, NULL, out))
+        status = open_default(out, service, report);
+    if (status != KILN_OK)
+        return status;
+    usual = *out;
+    first = first != NULL ? first : usual;
+    for (size_t k = 1; k < out_count + in_count && !equal; k++) {
+        const kiln_device *device = device_at(outs, out_count, ins, k);
+        if ((device != NULL ? device : usual) != first)
+            return fail_device(first, device != NULL ? device : usual, report);
+    }
+    *out = (kiln_device *)first;
+    return kiln__service_check_device(service, first, report);
+}
+
+/* ---- The spec of tensors */
+
+/* A text leaves open the fields that tensors give. */
+static kiln_status check_open(const kiln_spec *spec, kiln_report *report)
+{
+    static const char *const given[] = { "dtype", "out", "layout", "n" };
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        int id = kiln__fields_find(spec->fields.template, kiln__word_of(given[i]));
+        if (spec->values[id][0] != '\0')
+            return FAIL(report, KILN_EINVAL, "the tensors give %s: leave %s=%.100s out of the text", given[i], given[i],
+                        spec->values[id]);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_report *report)
+{
+    const kiln__real *op = spec->fields.op;
+    if (!spec->fields.op_set)
+        return FAIL(report, KILN_EINVAL, "the text has no op: write one, such as op=x+y");
+    if (op->outputs == loop->outputs && op->inputs == loop->operands - loop->outputs)
+        return KILN_OK;
+    return FAIL(report, KILN_EINVAL, "the op writes %u and reads %u tensors, and %u and %u are given", op->outputs,
+                op->inputs, loop->outputs, loop->operands - loop->outputs);
+}
+
+/* The word of an operand in a kernel of any strides. */
+static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k)
+{
+    int64_t stride = loop->dims > 0 ? loop->stride[k][0] : 1;
+    return stride == 1 ? KILN__LAYOUT_UNIT : stride == 0 ? KILN__LAYOUT_SAME : KILN__LAYOUT_ANY;
+}
+
+static bool is_in_place(const kiln__template *template)
+{
+    const kiln__arguments *arguments = &template->arguments;
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if ((arguments->args[i].role == KILN__ARG_OUT || arguments->args[i].role == KILN__ARG_INOUT) &&
+            !arguments->args[i].in_place)
+            return false;
+    return true;
+}
+
+/* A template that the text names computes on such tensors, and on all that are simpler. */
+static kiln_status check_template(const kiln__template *template, const kiln__loop *loop, kiln_report *report)
+{
+    bool strided = kiln__template_strided(template), rows = kiln__template_broadcasts(template);
+    bool flat = kiln__arguments_flat(&template->arguments);
+    if (!is_in_place(template) || !(strided || rows || flat))
+        return FAIL(report, KILN_EINVAL, "template %s is for kiln_launch: its outputs are not inplace, or it has sizes",
+                    template->name);
+    if (loop->kind == KILN__LOOP_FLAT || strided || (rows && loop->kind == KILN__LOOP_ROWS))
+        return KILN_OK;
+    return FAIL(report, KILN_EINVAL, "template %s does not take the layout of these tensors: leave template out",
+                template->name);
+}
+
+static void append_types(kiln__text *out, const char *field, const kiln_tensor *tensors, size_t count)
+{
+    kiln__text_printf(out, " %s=", field);
+    for (size_t k = 0; k < count; k++)
+        kiln__text_printf(out, "%s%s", k == 0 ? "(" : ",", kiln__dtype_name((kiln__dtype)tensors[k].dtype));
+    kiln__text_append(out, ")");
+}
+
+static void append_layout(kiln__text *out, const kiln__template *template, const kiln__loop *loop)
+{
+    bool strided = kiln__template_strided(template);
+    if (!strided && (loop->kind == KILN__LOOP_FLAT || !kiln__template_broadcasts(template)))
+        return;
+    kiln__text_append(out, " layout=");
+    if (strided)
+        kiln__text_printf(out, "%ud", loop->dims > 0 ? loop->dims : 1);
+    for (uint32_t k = strided ? 0 : loop->outputs, first = k; k < loop->operands; k++)
+        kiln__text_printf(out, "%s%s", k == first ? "(" : ",",
+                          kiln__layout_name(strided ? strided_layout(loop, k) : loop->layouts[k]));
+    kiln__text_append(out, ")");
+}
+
+/* The fields that tensors give, but for the types of the outputs. */
+static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
+{
+    static const char *const names[] = { "elementwise", "broadcast", "strided" };
+    const kiln__template *template = (*spec)->fields.template;
+    kiln__text line = { 0 };
+    kiln_spec *typed = NULL;
+    kiln_status status = KILN_OK;
+    if ((*spec)->fields.template_set)
+        status = check_template(template, loop, report);
+    else
+        status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(names[loop->kind]), &template, report);
+    if (status == KILN_OK) {
+        kiln__text_printf(&line, "template=%s", template->name);
+        append_types(&line, "dtype", ins, loop->operands - loop->outputs);
+        append_layout(&line, template, loop);
+        if (loop->count > 0)
+            kiln__text_printf(&line, " n=%llu", 1ull << kiln__number_octave(loop->count));
+        status = line.failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
+                             : kiln__spec_with(&typed, *spec, kiln__text_string(&line), report);
+    }
+    kiln__text_fini(&line);
+    if (status == KILN_OK) {
+        kiln__spec_release(*spec);
+        *spec = typed;
+    }
+    return status;
+}
+
+/* As torch.can_cast: real numbers do not become whole ones, nor numbers truth values. */
+static bool can_cast(kiln__dtype from, kiln__dtype to)
+{
+    if (kiln__dtype_is_real(from))
+        return kiln__dtype_is_real(to);
+    return to != KILN__DTYPE_BOOL || from == KILN__DTYPE_BOOL;
+}
+
+/* Sets the types of the outputs, where they are not those that the op gives. */
+static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32_t count, kiln_report *report)
+{
+    kiln__text line = { 0 };
+    kiln_spec *cast = NULL;
+    bool equal = true;
+    for (uint32_t k = 0; k < count; k++) {
+        kiln__dtype given = kiln__spec_result(&(*spec)->fields, k), wanted = (kiln__dtype)outs[k].dtype;
+        equal = equal && given == wanted;
+        if (!can_cast(given, wanted))
+            return FAIL(report, KILN_EINVAL, "the op gives %s, which does not become %s as PyTorch casts: output %u",
+                        kiln__dtype_name(given), kiln__dtype_name(wanted), k);
+    }
+    if (equal)
+        return KILN_OK;
+    append_types(&line, "out", outs, count);
+    kiln_status status = line.failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
+                                     : kiln__spec_with(&cast, *spec, kiln__text_string(&line), report);
+    kiln__text_fini(&line);
+    if (status == KILN_OK) {
+        kiln__spec_release(*spec);
+        *spec = cast;
+    }
+    return status;
+}
+
+static kiln_status make_spec(kiln_spec **out, kiln_service *service, const char *text, const kiln__loop *loop,
+                             const kiln_tensor *outs, const kiln_tensor *ins, kiln_report *report)
+{
+    kiln_status status = kiln__spec_parse(out, &service->catalog, text, report);
+    if (status != KILN_OK)
+        return status;
+    status = check_op(*out, loop, report);
+    if (status == KILN_OK)
+        status = check_open(*out, report);
+    if (status == KILN_OK)
+        status = add_fields(out, loop, ins, report);
+    if (status == KILN_OK)
+        status = add_results(out, outs, loop->outputs, report);
+    if (status != KILN_OK) {
+        kiln__spec_release(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service *service, const char *text,
+                             const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
+                             kiln_report *report)
+{
+    kiln__loop loop;
+    kiln_status status = kiln__loop_make(&loop, outs, out_count, ins, in_count, false, report);
+    if (status == KILN_OK)
+        status = find_device(device, service, outs, out_count, ins, in_count, report);
+    return status == KILN_OK ? make_spec(out, service, text, &loop, outs, ins, report) : status;
+}
+
+/* ---- Launching */
+
+static void fill_key(apply_key *out, const kiln_device *device, const char *text, const kiln__loop *loop,
+                     const kiln_tensor *outs, const kiln_tensor *ins)
+{
+    *out = (apply_key){ .device = device,
+                        .length = strlen(text),
+                        .outputs = (uint8_t)loop->outputs,
+                        .operands = (uint8_t)loop->operands,
+                        .kind = (uint8_t)loop->kind,
+                        .dims = (uint8_t)(loop->kind == KILN__LOOP_STRIDED ? loop->dims : 0),
+                        .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX };
+    for (uint32_t k = 0; k < loop->operands; k++) {
+        kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
+        out->types = out->types << 4 | (uint64_t)dtype;
+        out->layouts = out->layouts << 4 | (uint64_t)loop->layouts[k];
+    }
+}
+
+static_assert((int)KILN_BOOL < 16 && (int)KILN__LAYOUT_END <= 16 && KILN__OPERANDS_MAX <= 16,
+              "a type and a layout of each operand have four bits");
+
+/* A user's template may have other arguments than the op. */
+static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loop, const kiln__real *op,
+                                kiln_report *report)
+{
+    const kiln__plan *plan = kernel->plan;
+    if (plan->outputs == loop->outputs && plan->inputs == loop->operands - loop->outputs &&
+        plan->scalars == op->scalars)
+        return KILN_OK;
+    return FAIL(report, KILN_EINVAL,
+                "the template has other arguments than the op: launch its kernel with kiln_launch");
+}
+
+/* Gets the kernel and adds it to the table. Apart from kiln__apply, so that a hit sets up no stack for this. The caller
+ * releases the kernel. */
+static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_service *service, const char *text,
+                                                        const apply_key *key, uint64_t hash, const kiln__loop *loop,
+                                                        const kiln_tensor *outs, const kiln_tensor *ins, void *stream,
+                                                        kiln_report *report)
+{
+    kiln_spec *spec;
+    kiln_program *program = NULL;
+    KILN__NO_CANCEL;
+    kiln_status status = make_spec(&spec, service, text, loop, outs, ins, report);
+    if (status != KILN_OK)
+        return status;
+    const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };
+    status = kiln__get(&program, service, &request, false, loop->count > 0 ? &stream : NULL, report);
+    if (status == KILN_OK)
+        status = check_kernel(program->kernels, loop, spec->fields.op, report);
+    if (status == KILN_OK) {
+        *out = program->kernels;
+        add_entry(&service->applied, key, text, hash, *out);
+    } else {
+        kiln__program_release(program);
+    }
+    kiln__spec_release(spec);
+    return status;
+}
+
+/* The kernel is loaded. */
+static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *loop, const double *scalars,
+                                 size_t scalar_count, void *stream, kiln_report *report)
+{
+    if (scalar_count != kernel->plan->scalars)
+        return FAIL(report, KILN_EINVAL, "the op has %u scalar%s, and %zu are given", kernel->plan->scalars,
+                    kernel->plan->scalars == 1 ? "" : "s", scalar_count);
+    return loop->count > 0 ? kiln__kernel_launch_loop(kernel, loop, scalars, stream, report) : KILN_OK;
+}
+
+kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tensor *outs, size_t out_count,
+                        const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
+                        void *stream, kiln_report *report)
+{
+    kiln__loop loop;
+    apply_key key;
+    kiln_device *device;
+    kiln_kernel *kernel = NULL;
+    kiln_status status = kiln__loop_make(&loop, outs, out_count, ins, in_count, true, report);
+    if (status == KILN_OK)
+        status = find_device(&device, service, outs, out_count, ins, in_count, report);
+    if (status != KILN_OK)
+        return status;
+    fill_key(&key, device, text, &loop, outs, ins);
+    uint64_t hash = hash_of(&key, text);
+    const kiln__applied *entry = find_entry(&service->applied, &key, text, hash);
+    if (entry != NULL)
+        return launch(entry->kernel, &loop, scalars, scalar_count, stream, report);
+    status = get_kernel(&kernel, service, text, &key, hash, &loop, outs, ins, stream, report);
+    if (status == KILN_OK)
+        status = launch(kernel, &loop, scalars, scalar_count, stream, report);
+    kiln__kernel_release(kernel);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* Ops applied to tensors: the kernel that fits texts, types and layouts, and its launch. */
+#ifndef KILN_SERVICE_APPLY_H
+#define KILN_SERVICE_APPLY_H
+
+#include <kiln/tensor.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct kiln__applied kiln__applied; /* an entry: what was asked for, and its kernel */
+
+enum { KILN__APPLIED_BUCKETS = 512 };
+
+/* The kernels that were applied. Entries are added and stay until the service closes, each with a reference to its
+ * kernel. So a look-up takes no lock and no reference, and a graph keeps its kernels. Embedded in the service. */
+typedef struct kiln__apply_table {
+    pthread_mutex_t lock; /* held while an entry is added */
+    uint32_t count, most;
+    _Atomic(kiln__applied *) buckets[KILN__APPLIED_BUCKETS];
+} kiln__apply_table;
+
+void kiln__apply_table_init(kiln__apply_table *table);
+
+/* Releases the kernels. No thread may apply any more. */
+void kiln__apply_table_fini(kiln__apply_table *table);
+
+/* The contract is kiln_apply's. */
+kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tensor *outs, size_t out_count,
+                        const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
+                        void *stream, kiln_report *report);
+
+/* The contract is kiln_apply_request's. *device is that of the tensors. */
+kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service *service, const char *text,
+                             const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
+                             kiln_report *report);
+
+#endif
