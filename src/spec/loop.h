@@ -19,11 +19,11 @@ typedef struct kiln__loop {
     uint32_t outputs, operands;
     uint32_t dims; /* 0: one element, or none */
     uint64_t count;
-    uint64_t span; /* the largest distance of two elements of an operand, in elements */
-    int64_t extent[KILN__LOOP_DIMS];
-    int64_t stride[KILN__OPERANDS_MAX][KILN__LOOP_DIMS]; /* in elements; 0: the dimension repeats the operand */
-    void *data[KILN__OPERANDS_MAX];                      /* the element whose indices are all 0 */
-    kiln__layout layouts[KILN__OPERANDS_MAX];            /* of KILN__LOOP_ROWS those of inputs, of others words of
+    uint64_t span;                        /* the largest distance of two elements of an operand, in elements */
+    int64_t extent[KILN_TENSOR_DIMS_MAX]; /* of which the first KILN__LOOP_DIMS are used */
+    int64_t stride[KILN__OPERANDS_MAX][KILN_TENSOR_DIMS_MAX]; /* in elements; 0: the dimension repeats the operand */
+    void *data[KILN__OPERANDS_MAX];                           /* the element whose indices are all 0 */
+    kiln__layout layouts[KILN__OPERANDS_MAX];                 /* of KILN__LOOP_ROWS those of inputs, of others words of
                                                             KILN__LOOP_STRIDED, or none */
 } kiln__loop;
 
