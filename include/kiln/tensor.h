@@ -74,6 +74,26 @@ KILN_API KILN_MUST_USE kiln_status kiln_apply_request(kiln_spec **spec, kiln_req
                                                       const char *text, const kiln_tensor *outs, size_t out_count,
                                                       const kiln_tensor *ins, size_t in_count, kiln_report *report);
 
+/* The facts of a DLPack tensor, by value, so that a host needs no header of DLPack; <kiln/dlpack.h> takes them from
+ * one. Names and codes are DLPack's. */
+typedef struct kiln_dlpack {
+    size_t size;
+    void *data;
+    uint64_t byte_offset;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    uint32_t major; /* of the version; 0: a tensor without one */
+    const int64_t *shape, *strides;
+} kiln_dlpack;
+
+/* Views a DLPack tensor without a copy. *out borrows data, shape and strides, and its device is that of the service:
+ * memory of CUDA is cuda:N, host memory "cpu". Blocks as kiln_device_open, the first time.
+ * Errors: KILN_EINVAL (a type, device or version that Kiln does not know), those of kiln_device_open. */
+KILN_API kiln_status kiln_tensor_of_dlpack(kiln_tensor *out, kiln_service *service, const kiln_dlpack *dlpack,
+                                           kiln_report *report);
+
 #ifdef __cplusplus
 }
 #endif

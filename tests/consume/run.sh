@@ -90,6 +90,15 @@ if [ $have_cxx = ON ]; then
     "$cxx" -std=c++17 "${flags[@]}" "${cflags[@]}" "$here/consume.cpp" "${shared[@]}" -o "$work/pc_cxx_shared"
     "$cxx" -std=c++17 "${flags[@]}" "${cflags[@]}" "$here/consume.cpp" "${static[@]}" -o "$work/pc_cxx_static"
 fi
+if "$cc" -E -include dlpack/dlpack.h -x c /dev/null >/dev/null 2>&1; then
+    "$cc" -std=c11 "${flags[@]}" "${cflags[@]}" "$here/dlpack.c" "${shared[@]}" -o "$work/pc_dlpack_c_shared"
+    if [ $have_cxx = ON ]; then
+        "$cxx" -std=c++17 -x c++ "${flags[@]}" "${cflags[@]}" "$here/dlpack.c" -x none "${shared[@]}" \
+            -o "$work/pc_dlpack_cxx_shared"
+    fi
+else
+    echo "consume: no dlpack/dlpack.h: install libdlpack-dev to check kiln/dlpack.h too"
+fi
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for program in "$work"/pc_*; do
     run "pkg-config ${program##*/pc_}" "$program"

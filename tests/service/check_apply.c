@@ -285,6 +285,50 @@ START_TEST(test_apply__nulls_overlaps_and_empty_tensors)
 }
 END_TEST
 
+/* ---- DLPack */
+
+START_TEST(test_apply__dlpack_facts_become_tensors)
+{
+    static const struct {
+        uint8_t code, bits;
+        kiln_dtype dtype;
+    } types[] = { { 0, 8, KILN_I8 },    { 0, 64, KILN_I64 }, { 1, 8, KILN_U8 },      { 2, 16, KILN_F16 },
+                  { 4, 16, KILN_BF16 }, { 6, 8, KILN_BOOL }, { 10, 8, KILN_F8E4M3 }, { 12, 8, KILN_F8E5M2 } };
+    const int64_t shape[] = { 4 };
+    kiln_dlpack facts = KILN_INIT(kiln_dlpack);
+    kiln_tensor tensor;
+    facts.data = memory[0];
+    facts.byte_offset = 8;
+    facts.device_type = 1;
+    facts.ndim = 1;
+    facts.lanes = 1;
+    facts.shape = shape;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        facts.code = types[i].code;
+        facts.bits = types[i].bits;
+        check_ok(kiln_tensor_of_dlpack(&tensor, service, &facts, &report));
+        ck_assert_int_eq(tensor.dtype, types[i].dtype);
+        ck_assert_ptr_eq(tensor.data, (char *)memory[0] + 8);
+        ck_assert_ptr_eq(tensor.shape, shape);
+        ck_assert_ptr_nonnull(tensor.device);
+    }
+    facts.code = 5;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL,
+                  "a DLPack tensor of code 5, 8 bits, 1 lanes: none of kiln_dtype");
+    facts.code = 1;
+    facts.device_type = 10;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL,
+                  "on device 0 of type 10: expected the cpu or CUDA");
+    facts.device_type = 2;
+    facts.device_id = 77;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_ENODRIVER, "");
+    facts.major = 2;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL, "version 2");
+    facts.size = 0;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL, "kiln_dlpack");
+}
+END_TEST
+
 /* ---- A user's template of any strides */
 
 static const char own[] = "//! template mine\n"
@@ -471,6 +515,7 @@ Suite *kiln_test_service_apply_suite(void)
     tcase_add_test(cpu, test_apply__the_request_is_that_of_the_call);
     tcase_add_loop_test(cpu, test_apply__refusals_say_why, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(cpu, test_apply__nulls_overlaps_and_empty_tensors);
+    tcase_add_test(cpu, test_apply__dlpack_facts_become_tensors);
     tcase_add_test(cpu, test_apply__takes_a_users_template);
     suite_add_tcase(suite, cpu);
     kiln_test_temp_use(gpu);

@@ -28,6 +28,7 @@ PUBLIC = {
     "source.h": {"kiln/base.h"},
     "kernel.h": {"kiln/base.h", "kiln/device.h", "kiln/source.h"},
     "tensor.h": {"kiln/kernel.h"},
+    "dlpack.h": {"kiln/tensor.h", "dlpack/dlpack.h"},
     "tune.h": {"kiln/kernel.h"},
     "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tensor.h",
                "kiln/tune.h"},
