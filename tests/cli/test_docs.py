@@ -41,6 +41,7 @@ static kiln_kernel *kernel;
 static kiln_report report = KILN_INIT(kiln_report);
 static kiln_source source = KILN_INIT(kiln_source);
 static kiln_manifest manifest = KILN_INIT(kiln_manifest);
+static kiln_tensor outputs[1], operands[2];
 static const char *text;
 static void *out, *stream, *data, *x_device, *y_device, *x, *y;
 static const void *in, *inputs[1];
