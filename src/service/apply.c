@@ -168,9 +168,11 @@ static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_
                 op->inputs, loop->outputs, loop->operands - loop->outputs);
 }
 
-/* The word of an operand in a kernel of any strides. */
-static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k)
+/* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
+static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
 {
+    if (!is_named)
+        return loop->layouts[k];
     int64_t stride = loop->dims > 0 ? loop->stride[k][0] : 1;
     return stride == 1 ? KILN__LAYOUT_UNIT : stride == 0 ? KILN__LAYOUT_SAME : KILN__LAYOUT_ANY;
 }
@@ -207,7 +209,7 @@ static void append_types(kiln__text *out, const char *field, const kiln_tensor *
     kiln__text_append(out, ")");
 }
 
-static void append_layout(kiln__text *out, const kiln__template *template, const kiln__loop *loop)
+static void append_layout(kiln__text *out, const kiln__template *template, bool is_named, const kiln__loop *loop)
 {
     bool strided = kiln__template_strided(template);
     if (!strided && (loop->kind == KILN__LOOP_FLAT || !kiln__template_broadcasts(template)))
@@ -217,14 +219,14 @@ static void append_layout(kiln__text *out, const kiln__template *template, const
         kiln__text_printf(out, "%ud", loop->dims > 0 ? loop->dims : 1);
     for (uint32_t k = strided ? 0 : loop->outputs, first = k; k < loop->operands; k++)
         kiln__text_printf(out, "%s%s", k == first ? "(" : ",",
-                          kiln__layout_name(strided ? strided_layout(loop, k) : loop->layouts[k]));
+                          kiln__layout_name(strided ? strided_layout(loop, k, is_named) : loop->layouts[k]));
     kiln__text_append(out, ")");
 }
 
 /* The fields that tensors give, but for the types of the outputs. */
 static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
 {
-    static const char *const names[] = { "elementwise", "broadcast", "strided" };
+    static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed" };
     const kiln__template *template = (*spec)->fields.template;
     kiln__text line = { 0 };
     kiln_spec *typed = NULL;
@@ -236,7 +238,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
     if (status == KILN_OK) {
         kiln__text_printf(&line, "template=%s", template->name);
         append_types(&line, "dtype", ins, loop->operands - loop->outputs);
-        append_layout(&line, template, loop);
+        append_layout(&line, template, (*spec)->fields.template_set, loop);
         if (loop->count > 0)
             kiln__text_printf(&line, " n=%llu", 1ull << kiln__number_octave(loop->count));
         status = line.failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
@@ -325,7 +327,7 @@ static void fill_key(apply_key *out, const kiln_device *device, const char *text
                         .outputs = (uint8_t)loop->outputs,
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)loop->kind,
-                        .dims = (uint8_t)(loop->kind == KILN__LOOP_STRIDED ? loop->dims : 0),
+                        .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
                         .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;

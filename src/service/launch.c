@@ -393,7 +393,7 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
 
 /* ---- Loops over tensors */
 
-/* Calculates the formulas for the sizes of a loop: n, or rows and columns, and of a strided kernel cols and span. */
+/* Calculates the formulas for the sizes of a loop: n, or rows and columns, and the names of a strided kernel. */
 static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln__formula_values *out)
 {
     const uint64_t cols = loop->dims > 0 ? (uint64_t)loop->extent[0] : 1;
@@ -403,8 +403,7 @@ static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln_
         return;
     }
     kiln__formulas_set(out, 0, (int64_t)loop->count);
-    kiln__formulas_set(out, 1, (int64_t)cols);
-    kiln__formulas_set(out, 2, (int64_t)loop->span);
+    kiln__plan_set_strides(plan, (int64_t)cols, loop->dims > 1 ? loop->extent[1] : 1, (int64_t)loop->span, out);
     kiln__formulas_calculate(&plan->formulas, out);
 }
 

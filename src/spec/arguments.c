@@ -154,7 +154,7 @@ typedef struct planner {
             (p)->status = kiln__fail((p)->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__); \
     } while (0)
 
-/* The names that are known at a launch: the sizes, and of strided arguments cols and span. */
+/* The names that are known at a launch: the sizes, and of strided arguments cols, rows and span. */
 static uint32_t list_variables(const kiln__arguments *arguments, const char *out[KILN__VARIABLES_MAX])
 {
     uint32_t count = 0;
@@ -162,6 +162,7 @@ static uint32_t list_variables(const kiln__arguments *arguments, const char *out
         out[count] = arguments->sizes[count];
     if (kiln__arguments_strided(arguments)) {
         out[count++] = "cols";
+        out[count++] = "rows";
         out[count++] = "span";
     }
     return count;

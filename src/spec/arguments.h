@@ -16,7 +16,7 @@ enum {
     KILN__LOOP_DIMS = 8, /* of the strides of tensors */
     KILN__OPERANDS_MAX = KILN__OUTPUTS_MAX + KILN__INPUTS_MAX,
     KILN__VIEW_MAX = KILN__LOOP_DIMS * (2 + KILN__OPERANDS_MAX), /* words of 8 bytes of an argument of strides */
-    KILN__VARIABLES_OF_STRIDES = 2,                              /* cols and span, behind the sizes */
+    KILN__VARIABLES_OF_STRIDES = 3,                              /* cols, rows and span, behind the sizes */
     KILN__ARG_NAME = KILN__OP_NAME_SIZE
 };
 
@@ -49,6 +49,7 @@ typedef enum kiln__layout {
     KILN__LAYOUT_UNIT,   /* contiguous along the innermost dimension */
     KILN__LAYOUT_SAME,   /* one element for all of the innermost dimension */
     KILN__LAYOUT_ANY,
+    KILN__LAYOUT_CROSS, /* contiguous along the dimension beside the innermost one */
     KILN__LAYOUT_END,
     KILN__LAYOUT_STRIDED = KILN__LAYOUT_UNIT /* the first word of the latter */
 } kiln__layout;
@@ -177,14 +178,23 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 
+/* Sets what formulas know of strides. */
+static inline void kiln__plan_set_strides(const kiln__plan *plan, int64_t cols, int64_t rows, int64_t span,
+                                          kiln__formula_values *out)
+{
+    kiln__formulas_set(out, plan->size_count, cols);
+    kiln__formulas_set(out, plan->size_count + 1, rows);
+    kiln__formulas_set(out, plan->size_count + 2, span);
+}
+
 /* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Arrays of any strides are taken as
  * contiguous. Takes no memory and no lock. */
 static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
     for (uint32_t i = 0; i < plan->size_count; i++)
         kiln__formulas_set(out, i, sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX);
-    for (uint32_t i = 0; i < KILN__VARIABLES_OF_STRIDES && plan->dims > 0; i++)
-        out->slot[plan->size_count + i] = out->slot[0];
+    if (plan->dims > 0)
+        kiln__plan_set_strides(plan, out->slot[0].value, 1, out->slot[0].value, out);
     kiln__formulas_calculate(&plan->formulas, out);
 }
 

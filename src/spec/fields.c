@@ -293,7 +293,8 @@ static kiln_status set_result(kiln__fields *spec, kiln__word value, kiln_report 
     return status;
 }
 
-static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row", "column", "one", "unit", "same", "any" };
+static const char *const layout_names[KILN__LAYOUT_END] = { "full", "row",  "column", "one",
+                                                            "unit", "same", "any",    "cross" };
 
 const char *kiln__layout_name(kiln__layout layout)
 {

@@ -351,6 +351,45 @@ static void set_kind(kiln__loop *out)
                                                    : KILN__LAYOUT_ANY;
 }
 
+enum {
+    CROSS_LEAST = 16, /* extent of either dimension for which a tile pays */
+    CROSS_TILE = 32 * 33,
+    CROSS_BYTES = 48 << 10 /* of shared memory, which every GPU gives a block */
+};
+
+/* The dimension along which an input is contiguous that is not so along the innermost one, 0 where there is none. */
+static uint32_t find_crossing(const kiln__loop *loop)
+{
+    if (loop->extent[0] < CROSS_LEAST)
+        return 0;
+    for (uint32_t k = 0; k < loop->operands; k++)
+        for (uint32_t d = 1; d < loop->dims; d++) {
+            if (k < loop->outputs && loop->stride[k][0] != 1)
+                return 0;
+            if (k >= loop->outputs && loop->layouts[k] == KILN__LAYOUT_ANY && loop->stride[k][d] == 1 &&
+                loop->extent[d] >= CROSS_LEAST)
+                return d;
+        }
+    return 0;
+}
+
+/* Inputs that cross go through tiles of shared memory, as many as there is room for. */
+static void set_crossing(building *b)
+{
+    kiln__loop *loop = b->loop;
+    uint32_t crossing = find_crossing(loop), bytes = 0;
+    if (crossing == 0)
+        return;
+    swap_dims(loop, 1, crossing);
+    loop->kind = KILN__LOOP_CROSSED;
+    for (uint32_t k = loop->outputs; k < loop->operands; k++)
+        if (loop->layouts[k] == KILN__LAYOUT_ANY && loop->stride[k][1] == 1 &&
+            bytes + CROSS_TILE * b->bytes[k] <= CROSS_BYTES) {
+            loop->layouts[k] = KILN__LAYOUT_CROSS;
+            bytes += CROSS_TILE * b->bytes[k];
+        }
+}
+
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report)
 {
@@ -366,6 +405,8 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
         status = check_memory(&b);
     if (status == KILN_OK)
         set_kind(out);
+    if (status == KILN_OK && out->kind == KILN__LOOP_STRIDED)
+        set_crossing(&b);
     return status;
 }
 

@@ -7,13 +7,15 @@
 
 /* The kind of kernel that a loop needs. */
 typedef enum kiln__loop_kind {
-    KILN__LOOP_FLAT,   /* all tensors are one sequence: the template elementwise */
-    KILN__LOOP_ROWS,   /* rows and columns, of which inputs may repeat one: the template broadcast */
-    KILN__LOOP_STRIDED /* any strides: the template strided */
+    KILN__LOOP_FLAT,    /* all tensors are one sequence: the template elementwise */
+    KILN__LOOP_ROWS,    /* rows and columns, of which inputs may repeat one: the template broadcast */
+    KILN__LOOP_STRIDED, /* any strides: the template strided */
+    KILN__LOOP_CROSSED  /* an input is contiguous along the second dimension instead: the template crossed */
 } kiln__loop_kind;
 
 /* A loop over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the innermost, along
- * which the first output has its smallest stride, to the outermost. None has the extent 1. */
+ * which the first output has its smallest stride, to the outermost; of KILN__LOOP_CROSSED the second is the one along
+ * which inputs are contiguous. None has the extent 1. */
 typedef struct kiln__loop {
     kiln__loop_kind kind;
     uint32_t outputs, operands;

@@ -312,7 +312,7 @@ static kiln_status check_portable(const kiln__fields *spec, kiln_report *report)
     return FAIL(report, KILN_ESPEC, "op %s calls a function of CUDA that has no portable form: %s", name,
                 kiln__math_default(spec->template) == KILN__MATH_TORCH
                     ? "use math=torch"
-                    : "the template computes with math=portable, as all do but elementwise, broadcast and strided");
+                    : "the template computes with math=portable alone");
 }
 
 static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_report *report)

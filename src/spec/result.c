@@ -96,7 +96,7 @@ double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *
 {
     kiln__dtype type = kiln__spec_input(spec, k);
     kiln__layout layout = kiln__spec_layout(spec, k);
-    uint64_t at = layout == KILN__LAYOUT_FULL || layout == KILN__LAYOUT_UNIT || layout == KILN__LAYOUT_ANY ? i
+    uint64_t at = layout == KILN__LAYOUT_FULL || layout >= KILN__LAYOUT_ANY || layout == KILN__LAYOUT_UNIT ? i
                   : layout == KILN__LAYOUT_ROW                                                             ? i % columns
                   : layout == KILN__LAYOUT_COLUMN                                                          ? i / columns
                                                                                                            : 0;

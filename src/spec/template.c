@@ -685,7 +685,7 @@ static kiln_status read_lines(reader *r, const char *text)
 /* Names that only a template with an argument of strides knows. */
 static bool is_of_strides(kiln__word name)
 {
-    return kiln__word_is(name, "cols") || kiln__word_is(name, "span");
+    return kiln__word_is(name, "cols") || kiln__word_is(name, "rows") || kiln__word_is(name, "span");
 }
 
 /* The names of a formula: a kiln__formula_lookup whose values are all 0. */

@@ -1,5 +1,5 @@
-/* The CUDA text of the template strided, compiled as C++ and run one thread after the other on the host, against every
- * element's index. The cpu twin runs in service/check_apply.c. */
+/* The CUDA text of the templates strided and crossed, compiled as C++ and run one thread after the other on the host,
+ * against every element's index. The cpu twin runs in service/check_apply.c. */
 #include "support/harness.h"
 #include "support/loops.h"
 #include "support/suites.h"
@@ -15,7 +15,9 @@ static const char shim[] =
     "#define __launch_bounds__(threads)\n"
     "#define __grid_constant__\n"
     "#define KILN_FN static inline\n"
-    "struct dim { unsigned x; };\n"
+    "#define __shared__ static\n"
+    "#define __syncthreads()\n"
+    "struct dim { unsigned x, y; };\n"
     "static dim blockIdx, threadIdx;\n"
     "static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }\n"
     "#define KILN_TYPE(k) float\n"
@@ -26,6 +28,7 @@ static const char shim[] =
     "#define KILN_PARAMETER(k) const float *x##k\n"
     "#define KILN_SCALAR_PARAMETER(k)\n"
     "#define KILN_SCALAR(k)\n"
+    "#if defined(KILN_VECTOR)\n"
     "template <typename T> union kiln_lanes {\n"
     "    struct word_t { T v[KILN_VECTOR]; } word;\n"
     "    T lane[KILN_VECTOR];\n"
@@ -34,9 +37,10 @@ static const char shim[] =
     "{ return ((const typename kiln_lanes<T>::word_t *)array)[index]; }\n"
     "template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename kiln_lanes<T>::word_t w)\n"
     "{ ((typename kiln_lanes<T>::word_t *)array)[index] = w; }\n"
+    "#endif\n"
     "static float kiln_value(float x, float y) { return x * 1024 + y; }\n";
 
-static const char runner[] =
+static const char strided_runner[] =
     "extern \"C\" void run(int entry, unsigned grid, float *out, const float *x, const float *y, const void *view,\n"
     "                      unsigned long long n)\n"
     "{\n"
@@ -47,6 +51,25 @@ static const char runner[] =
     "            : entry == 1 ? kiln_scalar(out, x, y, v, n)\n"
     "                         : kiln_wide(out, x, y, v, n);\n"
     "}\n";
+
+/* A block runs twice: its tiles are complete the second time, as behind __syncthreads. */
+static const char crossed_runner[] =
+    "extern \"C\" void run(int entry, unsigned grid, float *out, const float *x, const float *y, const void *view,\n"
+    "                      unsigned long long n)\n"
+    "{\n"
+    "    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)\n"
+    "        for (int pass = 0; pass < 2; pass++)\n"
+    "            for (threadIdx.y = 0; threadIdx.y < KILN_LINES; threadIdx.y++)\n"
+    "                for (threadIdx.x = 0; threadIdx.x < KILN_EDGE; threadIdx.x++)\n"
+    "                    kiln_crossed(out, x, y, *(const kiln_view *)view);\n"
+    "}\n";
+
+typedef struct kernel_text {
+    const char *template, *params, *begin, *runner;
+} kernel_text;
+
+static const kernel_text strided = { "strided", "block=32 elems=4 vector=2", "#define KILN_ACCESSES", strided_runner };
+static const kernel_text crossed = { "crossed", "lines=8", "#define KILN_EDGE", crossed_runner };
 
 typedef void (*run_fn)(int entry, unsigned grid, float *out, const float *x, const float *y, const void *view,
                        unsigned long long n);
@@ -89,13 +112,13 @@ static void write_part(FILE *file, const char *text, const char *from, const cha
 }
 
 /* The macros of the unit, the struct of the strides, and the template's own text, between the shim and the runner. */
-static run_fn compile_layout(const char *layout)
+static run_fn compile_layout(const kernel_text *kernel, const char *layout)
 {
     char text[256], command[1024];
     char *source;
     run_fn run;
-    snprintf(text, sizeof(text), "op=x+y template=strided layout=%s dtype=f32 block=32 elems=4 vector=2 target=sm_90",
-             layout);
+    snprintf(text, sizeof(text), "op=x+y template=%s layout=%s dtype=f32 %s target=sm_90", kernel->template, layout,
+             kernel->params);
     kiln_spec *spec = kiln_test_spec(service, text);
     ck_assert_msg(kiln_spec_source(&source, spec, &report) == KILN_OK, "%s", report.message);
     FILE *file = fopen(kiln_test_temp_path("strided.cpp"), "w");
@@ -103,8 +126,8 @@ static run_fn compile_layout(const char *layout)
     write_part(file, source, "#define KILN_UNIT", "/* The numbers that");
     fputs(shim, file);
     write_part(file, source, "typedef struct kiln_view", "#endif");
-    write_part(file, source, "#define KILN_ACCESSES", NULL);
-    fputs(runner, file);
+    write_part(file, source, kernel->begin, NULL);
+    fputs(kernel->runner, file);
     ck_assert_int_eq(fclose(file), 0);
     snprintf(command, sizeof(command), "c++ -std=c++17 -O1 -w -fPIC -shared -o %s %s",
              kiln_test_temp_path("strided.so"), kiln_test_temp_path("strided.cpp"));
@@ -118,13 +141,25 @@ static run_fn compile_layout(const char *layout)
     return run;
 }
 
-/* A loop whose arrays lie as the words say. */
-static kiln__loop draw_loop(uint32_t dims, const char *words)
+/* Makes an operand contiguous along the second dimension. */
+static void cross(kiln__loop *loop, uint32_t k)
+{
+    int64_t stride = loop->extent[1] * loop->extent[0];
+    loop->stride[k][0] = loop->extent[1];
+    loop->stride[k][1] = 1;
+    for (uint32_t d = 2; d < loop->dims; d++) {
+        loop->stride[k][d] = stride;
+        stride *= loop->extent[d];
+    }
+}
+
+/* A loop of such extents, or of any, whose arrays lie as the words say. */
+static kiln__loop draw_loop_of(uint32_t dims, const char *words, const int64_t *extents)
 {
     kiln__loop loop = { .dims = dims, .operands = 3, .outputs = 1, .count = 1 };
     const uint64_t most = dims == 1 ? 3000 : dims == 2 ? 60 : dims == 3 ? 14 : 3;
     for (uint32_t d = 0; d < dims; d++) {
-        loop.extent[d] = 1 + (int64_t)draw(most);
+        loop.extent[d] = extents != NULL ? extents[d] : 1 + (int64_t)draw(most);
         loop.count *= (uint64_t)loop.extent[d];
     }
     for (uint32_t k = 0; k < 3; k++) {
@@ -135,15 +170,32 @@ static kiln__loop draw_loop(uint32_t dims, const char *words)
             stride = (stride > 0 ? stride : 1) * loop.extent[d];
         }
     }
+    for (uint32_t k = 0; k < 3; k++)
+        if (words[k] == 'c')
+            cross(&loop, k);
     return loop;
 }
 
-static void check_entry(run_fn run, int entry, const kiln__loop *loop)
+static kiln__loop draw_loop(uint32_t dims, const char *words)
+{
+    return draw_loop_of(dims, words, NULL);
+}
+
+/* Whether the arrays hold the loop. */
+static bool is_roomy(const kiln__loop *loop)
+{
+    for (uint32_t k = 0; k < loop->operands; k++)
+        if (loops_at(loop, loop->count - 1).at[k] >= ELEMENTS)
+            return false;
+    return true;
+}
+
+static void check_entry(run_fn run, int entry, unsigned grid, const kiln__loop *loop)
 {
     uint64_t view[KILN__VIEW_MAX];
     kiln__loop_view(loop, view);
     memset(out, 0xff, sizeof(out));
-    run(entry, (unsigned)((loop->count + TILE - 1) / TILE), out, in[0], in[1], view, loop->count);
+    run(entry, grid, out, in[0], in[1], view, loop->count);
     for (uint64_t i = 0; i < loop->count; i++) {
         loops_place place = loops_at(loop, i);
         ck_assert_int_lt(place.at[0], ELEMENTS);
@@ -163,16 +215,43 @@ static const struct {
 
 START_TEST(test_strided__each_entry_computes_each_element)
 {
-    run_fn run = compile_layout(layouts[_i].layout);
+    run_fn run = compile_layout(&strided, layouts[_i].layout);
     uint32_t words = 0;
     for (int round = 0; round < ROUNDS || words == 0; round++) {
         kiln__loop loop = draw_loop(layouts[_i].dims, layouts[_i].words);
+        unsigned grid = (unsigned)((loop.count + TILE - 1) / TILE);
         if (loop.extent[0] % 2 == 0) {
-            check_entry(run, 0, &loop);
+            check_entry(run, 0, grid, &loop);
             words++;
         }
-        check_entry(run, 1, &loop);
-        check_entry(run, 2, &loop);
+        check_entry(run, 1, grid, &loop);
+        check_entry(run, 2, grid, &loop);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *layout, *words;
+    uint32_t dims;
+    int64_t extents[4];
+} crossings[] = {
+    { "2d(unit,cross,unit)", "ucu", 2, { 100, 70 } },      { "2d(unit,cross,cross)", "ucc", 2, { 32, 64 } },
+    { "3d(unit,any,cross)", "uac", 3, { 17, 33, 5 } },     { "3d(any,same,cross)", "asc", 3, { 33, 16, 7 } },
+    { "4d(unit,cross,same)", "ucs", 4, { 20, 40, 3, 2 } },
+};
+
+START_TEST(test_crossed__tiles_compute_each_element)
+{
+    run_fn run = compile_layout(&crossed, crossings[_i].layout);
+    for (int round = 0; round < ROUNDS; round++) {
+        kiln__loop loop;
+        do
+            loop = draw_loop_of(crossings[_i].dims, crossings[_i].words, round == 0 ? crossings[_i].extents : NULL);
+        while (!is_roomy(&loop));
+        uint64_t tiles = 1;
+        for (uint32_t d = 0; d < loop.dims; d++)
+            tiles *= (uint64_t)(d < 2 ? (loop.extent[d] + 31) / 32 : loop.extent[d]);
+        check_entry(run, 0, (unsigned)tiles, &loop);
     }
 }
 END_TEST
@@ -205,6 +284,7 @@ Suite *kiln_test_kernel_templates_strided_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, open_service, close_service);
     tcase_add_loop_test(tcase, test_strided__each_entry_computes_each_element, 0, sizeof(layouts) / sizeof(layouts[0]));
+    tcase_add_loop_test(tcase, test_crossed__tiles_compute_each_element, 0, sizeof(crossings) / sizeof(crossings[0]));
     tcase_add_test(tcase, test_strided__divisions_are_exact_below_2_to_the_31);
     suite_add_tcase(suite, tcase);
     return suite;

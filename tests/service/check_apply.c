@@ -139,6 +139,27 @@ START_TEST(test_apply__any_strides_give_each_element)
 }
 END_TEST
 
+/* Inputs that pass through tiles, in batches and beside others. */
+START_TEST(test_apply__transposed_inputs_give_each_element)
+{
+    const int64_t shape[] = { 33, 3, 40 };
+    const int64_t strides[][3] = { { 1, 33, 99 }, { 1, 1320, 33 }, { 3, 1, 99 }, { 120, 40, 1 }, { 0, 0, 2 } };
+    const kiln_tensor out = { memory[0], NULL, KILN_F32, 3, shape, NULL };
+    for (int j = 0; j < ROOM; j++) {
+        memory[0][j] = -1;
+        memory[1][j] = (float)(j % 1021);
+        memory[2][j] = (float)(j % 509);
+    }
+    for (int i = 0; i < 25; i++) {
+        const kiln_tensor ins[] = { { memory[1], NULL, KILN_F32, 3, shape, strides[i % 5] },
+                                    { memory[2], NULL, KILN_F32, 3, shape, strides[i / 5] } };
+        check_ok(kiln_apply(service, "op=2*x-y", &out, 1, ins, 2, NULL, 0, NULL, &report));
+        check_results(&out, ins, NULL);
+        check_rest(&out, ins);
+    }
+}
+END_TEST
+
 START_TEST(test_apply__an_output_may_be_an_input)
 {
     const int64_t shape[] = { 30, 40 }, strides[] = { 1, 30 };
@@ -417,7 +438,7 @@ START_TEST(test_apply__one_kernel_for_each_kind_of_layout)
     kiln_fake_launch launches[12];
     ck_assert_uint_eq(fake->launches(launches, 12), 12);
     ck_assert_str_eq(launches[0].name, "kiln_vector");
-    ck_assert_str_eq(launches[1].name, "kiln_vector");
+    ck_assert_str_eq(launches[1].name, "kiln_crossed");
     ck_assert_str_eq(launches[3].name, "kiln_vector");
 }
 END_TEST
@@ -509,6 +530,7 @@ Suite *kiln_test_service_apply_suite(void)
     kiln_test_temp_use(cpu);
     tcase_add_checked_fixture(cpu, open_cpu, close_service);
     tcase_add_test(cpu, test_apply__any_strides_give_each_element);
+    tcase_add_test(cpu, test_apply__transposed_inputs_give_each_element);
     tcase_add_test(cpu, test_apply__an_output_may_be_an_input);
     tcase_add_test(cpu, test_apply__several_outputs_and_scalars);
     tcase_add_test(cpu, test_apply__types_are_promoted_and_results_cast);

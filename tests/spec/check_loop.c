@@ -107,7 +107,7 @@ static void check_case(const kiln_tensor *outs, size_t out_count, const kiln_ten
     ck_assert(loops_kind_holds(&loop));
     for (uint32_t d = 0; d < loop.dims; d++) {
         ck_assert_int_gt(loop.extent[d], 1);
-        ck_assert(d == 0 || loop.stride[0][d] > loop.stride[0][d - 1]);
+        ck_assert(d == 0 || loop.kind == KILN__LOOP_CROSSED || loop.stride[0][d] > loop.stride[0][d - 1]);
     }
 }
 
@@ -209,6 +209,23 @@ START_TEST(test_loop__a_transposed_input_is_strided)
     ck_assert_uint_eq(loop.dims, 2);
     ck_assert_int_eq(loop.stride[1][0], 8);
     ck_assert_int_eq(loop.stride[1][1], 1);
+}
+END_TEST
+
+/* The dimension along which the input is contiguous becomes the second one. */
+START_TEST(test_loop__a_large_transposed_input_is_crossed)
+{
+    const kiln_tensor out = DENSE(0x100000, 3, LIST(16, 20, 32));
+    const kiln_tensor ins[] = { TENSOR(0x200000, 3, LIST(16, 20, 32), LIST(1, 16, 320)),
+                                TENSOR(0x300000, 3, LIST(16, 20, 32), LIST(700, 40, 2)) };
+    kiln__loop loop = make(&out, ins, 2);
+    ck_assert_int_eq(loop.kind, KILN__LOOP_CROSSED);
+    ck_assert_uint_eq(loop.dims, 3);
+    ck_assert_int_eq(loop.extent[1], 16);
+    ck_assert_int_eq(loop.extent[2], 20);
+    ck_assert_int_eq(loop.layouts[0], KILN__LAYOUT_UNIT);
+    ck_assert_int_eq(loop.layouts[1], KILN__LAYOUT_CROSS);
+    ck_assert_int_eq(loop.layouts[2], KILN__LAYOUT_ANY);
 }
 END_TEST
 
@@ -321,6 +338,7 @@ Suite *kiln_test_spec_loop_suite(void)
     tcase_add_test(tcase, test_loop__equally_permuted_tensors_are_flat);
     tcase_add_test(tcase, test_loop__rows_columns_and_elements);
     tcase_add_test(tcase, test_loop__a_transposed_input_is_strided);
+    tcase_add_test(tcase, test_loop__a_large_transposed_input_is_crossed);
     tcase_add_test(tcase, test_loop__an_extent_of_0_is_empty);
     tcase_add_test(tcase, test_loop__without_data_only_shapes_count);
     tcase_add_loop_test(tcase, test_loop__refusals_name_the_tensor_and_the_reason, 0,

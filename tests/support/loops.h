@@ -111,7 +111,7 @@ static inline int64_t loops_expected(const kiln__loop *loop, uint32_t k, uint64_
 /* Whether the kernel that the loop's kind names computes each element where the loop has it. */
 static inline bool loops_kind_holds(const kiln__loop *loop)
 {
-    for (uint64_t i = 0; i < loop->count && loop->kind != KILN__LOOP_STRIDED; i++) {
+    for (uint64_t i = 0; i < loop->count && loop->kind < KILN__LOOP_STRIDED; i++) {
         loops_place place = loops_at(loop, i);
         for (uint32_t k = 0; k < loop->operands; k++)
             if (place.at[k] != loops_expected(loop, k, i) ||
