@@ -47,7 +47,8 @@ typedef struct kiln_tensor {
  *   scalars  a number for each `?name`, in their order
  *   stream   a CUstream or cudaStream_t of the device; NULL: the default stream; ignored on the cpu
  *
- * Values have the type that PyTorch promotes the inputs to, where a tensor without dimensions counts as any other. An
+ * Each step has the type that PyTorch promotes its arguments to, where a tensor without dimensions counts as any other.
+ * `index` counts the elements as the shape has them; outputs of such an op are not permuted, and nothing is strided. An
  * output has the type that the op gives, or one that PyTorch casts this to in out=: real numbers do not become whole
  * ones, nor numbers bool. An output may be an input of the same data and strides, and overlaps no other tensor. The
  * check compares ranges of addresses, so it also refuses an output between the elements of another tensor. Tensors

@@ -16,10 +16,10 @@
 /* All that chooses a kernel besides the text. Compared as bytes, so there is no padding. */
 typedef struct apply_key {
     const kiln_device *device;
-    uint64_t types, layouts; /* four bits for each operand */
-    uint64_t length;         /* of the text */
-    uint8_t outputs, operands, kind, dims;
-    uint32_t octave; /* of the number of elements, on which geometry may depend */
+    uint64_t types, layouts;               /* four bits for each operand */
+    uint64_t length;                       /* of the text */
+    uint8_t outputs, operands, kind, dims; /* kind: that of the loop, and whether it is ordered */
+    uint32_t octave;                       /* of the number of elements, on which geometry may depend */
 } apply_key;
 
 struct kiln__applied {
@@ -162,6 +162,10 @@ static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_
     const kiln__real *op = spec->fields.op;
     if (!spec->fields.op_set)
         return FAIL(report, KILN_EINVAL, "the text has no op: write one, such as op=x+y");
+    if (op->indexed && !loop->ordered)
+        return FAIL(report, KILN_EINVAL,
+                    "the op takes the index, and the outputs are permuted: elements are counted as "
+                    "the shape has them");
     if (op->outputs == loop->outputs && op->inputs == loop->operands - loop->outputs)
         return KILN_OK;
     return FAIL(report, KILN_EINVAL, "the op writes %u and reads %u tensors, and %u and %u are given", op->outputs,
@@ -326,7 +330,7 @@ static void fill_key(apply_key *out, const kiln_device *device, const char *text
                         .length = strlen(text),
                         .outputs = (uint8_t)loop->outputs,
                         .operands = (uint8_t)loop->operands,
-                        .kind = (uint8_t)loop->kind,
+                        .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
                         .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX };
     for (uint32_t k = 0; k < loop->operands; k++) {

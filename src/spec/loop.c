@@ -179,8 +179,10 @@ static void swap_dims(kiln__loop *loop, uint32_t i, uint32_t j)
 static void sort_dims(kiln__loop *loop)
 {
     for (uint32_t i = 1; i < loop->dims; i++)
-        for (uint32_t j = i; j > 0 && loop->stride[0][j] < loop->stride[0][j - 1]; j--)
+        for (uint32_t j = i; j > 0 && loop->stride[0][j] < loop->stride[0][j - 1]; j--) {
             swap_dims(loop, j, j - 1);
+            loop->ordered = false;
+        }
 }
 
 /* Whether dimension j goes on where i ends, for every operand. */
@@ -398,6 +400,7 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
     b.placed = placed;
     b.report = report;
     out->span = 0;
+    out->ordered = true;
     kiln_status status = take_tensors(&b, outs, out_count, ins, in_count);
     if (status == KILN_OK)
         status = find_dims(&b);

@@ -20,6 +20,8 @@ typedef struct kiln__loop {
     kiln__loop_kind kind;
     uint32_t outputs, operands;
     uint32_t dims; /* 0: one element, or none */
+    bool
+        ordered; /* the elements lie in the outputs as they are counted: the last dimension of the shape is innermost */
     uint64_t count;
     uint64_t span;                        /* the largest distance of two elements of an operand, in elements */
     int64_t extent[KILN_TENSOR_DIMS_MAX]; /* of which the first KILN__LOOP_DIMS are used */

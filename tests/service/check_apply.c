@@ -218,6 +218,25 @@ START_TEST(test_apply__types_are_promoted_and_results_cast)
 }
 END_TEST
 
+START_TEST(test_apply__the_index_counts_elements_of_the_shape)
+{
+    const int64_t shape[] = { 8, 4 }, turned[] = { 1, 8 };
+    int64_t numbers[32];
+    kiln_tensor out = { numbers, NULL, KILN_I64, 2, shape, NULL };
+    kiln_tensor in = { memory[1], NULL, KILN_F32, 2, shape, NULL };
+    for (int i = 0; i < 32; i++)
+        memory[1][i] = 1;
+    check_ok(kiln_apply(service, "op=x>0?index:0", &out, 1, &in, 1, NULL, 0, NULL, &report));
+    for (int i = 0; i < 32; i++)
+        ck_assert_int_eq(numbers[i], i);
+    out.strides = in.strides = turned; /* a sequence, too, but in another order */
+    check_refused(kiln_apply(service, "op=x>0?index:0", &out, 1, &in, 1, NULL, 0, NULL, &report), KILN_EINVAL,
+                  "the outputs are permuted");
+    check_ok(kiln_apply(service, "op=x>0?1+x*0:0", &(kiln_tensor){ memory[2], NULL, KILN_F32, 2, shape, turned }, 1,
+                        &in, 1, NULL, 0, NULL, &report));
+}
+END_TEST
+
 /* ---- Requests */
 
 START_TEST(test_apply__the_request_is_that_of_the_call)
@@ -271,6 +290,7 @@ static const struct {
       "template elementwise does not take the layout of these tensors: leave template out" },
     { "op=x+y template=rowsum", KILN_EINVAL, "template rowsum is for kiln_launch" },
     { "op=bitwise_and(x,y)", KILN_ESPEC, "takes whole numbers" },
+    { "op=x+y*index", KILN_ESPEC, "takes no ops of the index" },
     { "op=x+y target=sm_90", KILN_ETARGET, "does not run on cpu" },
     { "op=x-?a*y", KILN_EINVAL, "the op has 1 scalar, and 0 are given" },
 };
@@ -534,6 +554,7 @@ Suite *kiln_test_service_apply_suite(void)
     tcase_add_test(cpu, test_apply__an_output_may_be_an_input);
     tcase_add_test(cpu, test_apply__several_outputs_and_scalars);
     tcase_add_test(cpu, test_apply__types_are_promoted_and_results_cast);
+    tcase_add_test(cpu, test_apply__the_index_counts_elements_of_the_shape);
     tcase_add_test(cpu, test_apply__the_request_is_that_of_the_call);
     tcase_add_loop_test(cpu, test_apply__refusals_say_why, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(cpu, test_apply__nulls_overlaps_and_empty_tensors);
