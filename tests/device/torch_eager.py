@@ -4,11 +4,11 @@
                                                                 [--threads 8]
 
 An expression has 2 to 6 operators and calls of 1 to 4 tensors, whose types are any of ten, and whose shapes are (rows,
-cols) or broadcast to it; some are transposed, or have gaps. torch calculates it step by step, and Kiln by kiln_apply. With round=eager Kiln's result has the type and the bits of
-torch's; any NaN equals any NaN. With round=fused its error against float64 is compared with that of eager. On the cpu
-that is left out which torch calculates otherwise there: roots, quotients by a number, remainders, numbers that f16
-does not hold, the sign of a zero. Prints a line for each difference and a summary; ends
-with status 1 if a type or a bit differs.
+cols) or broadcast to it; some are transposed, or have gaps. torch calculates it step by step, and Kiln by kiln_apply.
+With round=eager Kiln's result has the type and the bits of torch's; any NaN equals any NaN. With round=fused its error
+against float64 is compared with that of eager. On the cpu that is left out which torch calculates otherwise there:
+roots, quotients by a number, remainders, numbers that f16 does not hold, the sign of a zero. Prints a line for each
+difference and a summary; ends with status 1 if a type or a bit differs.
 """
 
 import argparse
