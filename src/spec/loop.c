@@ -88,9 +88,7 @@ static kiln_status take_tensors(building *b, const kiln_tensor *outs, size_t out
                                 size_t in_count)
 {
     kiln_status status = KILN_OK;
-    if (out_count < 1 || out_count > KILN__OUTPUTS_MAX || in_count > KILN__INPUTS_MAX)
-        return FAIL(b, KILN_EINVAL, "%zu outputs and %zu inputs: expected 1 to %d outputs and at most %d inputs",
-                    out_count, in_count, KILN__OUTPUTS_MAX, KILN__INPUTS_MAX);
+    b->tensors[0] = outs; /* there is one, whose shape is the loop's */
     b->loop->outputs = (uint32_t)out_count;
     b->loop->operands = (uint32_t)(out_count + in_count);
     for (uint32_t k = 0; k < b->loop->operands && status == KILN_OK; k++) {
@@ -401,6 +399,9 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
     b.report = report;
     out->span = 0;
     out->ordered = true;
+    if (out_count < 1 || out_count > KILN__OUTPUTS_MAX || in_count > KILN__INPUTS_MAX)
+        return FAIL(&b, KILN_EINVAL, "%zu outputs and %zu inputs: expected 1 to %d outputs and at most %d inputs",
+                    out_count, in_count, KILN__OUTPUTS_MAX, KILN__INPUTS_MAX);
     kiln_status status = take_tensors(&b, outs, out_count, ins, in_count);
     if (status == KILN_OK)
         status = find_dims(&b);
