@@ -107,6 +107,7 @@ class Sandbox:
             np.save(self.path(name + ".npy"), random.random(size=(64, 100)).astype(np.float32))
         for name in "alpha", "front", "back":
             np.save(self.path(name + ".npy"), random.integers(0, 256, (64, 100)).astype(np.uint8))
+        np.save(self.path("h.npy"), random.normal(size=(64, 100)).astype(np.float16))
         np.save(self.path("mask.npy"), random.random((64, 100)) < 0.5)
         np.save(self.path("values.npy"), random.normal(size=100).astype(np.float32))
         np.save(self.path("index.npy"), random.integers(0, 100, 250))
