@@ -126,6 +126,12 @@ static bool calculates(const kiln__typing *typing, const kiln__real_node *node, 
     return node->kind > KILN__REAL_INDEX && !kiln__real_is_logical(node) && typing->in[i] != KILN__DTYPE_UNSET;
 }
 
+/* Whether argument j of a node is a number that is a condition: no step gives it a type. */
+static bool is_lone_number(const kiln__typing *typing, const kiln__real_node *node, uint32_t j)
+{
+    return typing->own[node->args[j]] == KILN__DTYPE_UNSET && is_condition(node, j);
+}
+
 static void need(kiln__typing *typing, kiln__dtype type)
 {
     if (typing->step == KILN__DTYPE_UNSET)
@@ -144,7 +150,7 @@ static void find_step(kiln__typing *typing, const kiln__real *real)
         if (calculates(typing, node, i) || node->kind == KILN__REAL_INDEX)
             need(typing, (kiln__dtype)typing->in[i]);
         for (uint32_t j = 0; j < node->count; j++)
-            if (typing->own[node->args[j]] == KILN__DTYPE_UNSET && is_condition(node, j))
+            if (is_lone_number(typing, node, j))
                 need(typing, (kiln__dtype)typing->in[node->args[j]]);
     }
     for (uint32_t i = 0; i < real->outputs; i++)
@@ -214,8 +220,11 @@ bool kiln__typing_mark(const kiln__typing *typing, const kiln__real *real, kiln_
 {
     bool any = false;
     for (uint32_t i = 0; i < real->count; i++) {
-        nodes[i] = typing->in[i] == in && calculates(typing, &real->nodes[i], i);
+        const kiln__real_node *node = &real->nodes[i];
+        nodes[i] = typing->in[i] == in && calculates(typing, node, i);
         any = any || nodes[i];
+        for (uint32_t j = 0; j < node->count; j++)
+            any = any || (is_lone_number(typing, node, j) && typing->in[node->args[j]] == in);
     }
     for (uint32_t i = 0; i < real->outputs; i++)
         any = any || kiln__typing_in(typing, real, i) == in;

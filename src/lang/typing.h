@@ -41,7 +41,8 @@ bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uin
  * type or divided by them: PyTorch takes it as one of them there. A number that would become infinite stays. */
 bool kiln__typing_rounds_number(const kiln__typing *typing, const kiln__real *real, uint32_t node, uint32_t j);
 
-/* Marks the nodes that are calculated in a type. Returns whether there are any, or an output that has the type. */
+/* Marks the nodes that are calculated in a type. Returns whether there are any, or an output or a condition that is a
+ * number of the type. */
 bool kiln__typing_mark(const kiln__typing *typing, const kiln__real *real, kiln__dtype in,
                        bool nodes[KILN__REAL_NODES_MAX]);
 

@@ -188,6 +188,12 @@ class Outputs(KilnTest):
             result, = self.run_on("op=x * ?", [x], 1, "--arg", "s0=0.5")
             np.testing.assert_array_equal(result, x.astype(np.float64) * 0.5)
 
+    def test_a_scalar_as_a_condition(self):
+        x, y = np.arange(100).astype(np.int32), np.arange(100, 200).astype(np.int32)
+        for value, want in (0.5, x), (0, y):
+            result, = self.run_on("op=?first ? x : y", [x, y], 1, "--arg", f"first={value}")
+            np.testing.assert_array_equal(result, want)
+
     def test_scalars_are_named(self):
         self.kiln("run", "op=x * ?k", "--in", self.save("x.npy", np.ones(4, np.float32)), "--out", self.path("y.npy"),
                   "--arg", "s0=1", status=2)

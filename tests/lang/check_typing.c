@@ -163,6 +163,8 @@ START_TEST(test_typing__marks_the_steps_of_a_type)
     ck_assert(kiln__typing_mark(&typing, &expr, KILN__DTYPE_F32, nodes));
     ck_assert(nodes[expr.roots[0]]);
     ck_assert(!kiln__typing_mark(&typing, &expr, KILN__DTYPE_F16, nodes));
+    make(&expr, &typing, "?a?x:y", "i32 i32"); /* the condition is a real number */
+    ck_assert(kiln__typing_mark(&typing, &expr, KILN__DTYPE_F32, nodes));
     make(&expr, &typing, "(x,y)", "i32 f16"); /* nothing is calculated, and an output has the type */
     ck_assert(kiln__typing_mark(&typing, &expr, KILN__DTYPE_I32, nodes));
 }
