@@ -175,10 +175,7 @@ static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_
 /* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
 static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
 {
-    if (!is_named)
-        return loop->layouts[k];
-    int64_t stride = loop->dims > 0 ? loop->stride[k][0] : 1;
-    return stride == 1 ? KILN__LAYOUT_UNIT : stride == 0 ? KILN__LAYOUT_SAME : KILN__LAYOUT_ANY;
+    return is_named ? kiln__loop_layout(loop, k) : loop->layouts[k];
 }
 
 static bool is_in_place(const kiln__template *template)
@@ -227,13 +224,26 @@ static void append_layout(kiln__text *out, const kiln__template *template, bool 
     kiln__text_append(out, ")");
 }
 
+/* Sets the fields of a line, which it frees. */
+static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *report)
+{
+    kiln_spec *set = NULL;
+    kiln_status status = line->failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
+                                      : kiln__spec_with(&set, *spec, kiln__text_string(line), report);
+    kiln__text_fini(line);
+    if (status == KILN_OK) {
+        kiln__spec_release(*spec);
+        *spec = set;
+    }
+    return status;
+}
+
 /* The fields that tensors give, but for the types of the outputs. */
 static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
 {
     static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed" };
     const kiln__template *template = (*spec)->fields.template;
     kiln__text line = { 0 };
-    kiln_spec *typed = NULL;
     kiln_status status = KILN_OK;
     if ((*spec)->fields.template_set)
         status = check_template(template, loop, report);
@@ -245,13 +255,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         append_layout(&line, template, (*spec)->fields.template_set, loop);
         if (loop->count > 0)
             kiln__text_printf(&line, " n=%llu", 1ull << kiln__number_octave(loop->count));
-        status = line.failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
-                             : kiln__spec_with(&typed, *spec, kiln__text_string(&line), report);
-    }
-    kiln__text_fini(&line);
-    if (status == KILN_OK) {
-        kiln__spec_release(*spec);
-        *spec = typed;
+        status = set_fields(spec, &line, report);
     }
     return status;
 }
@@ -268,7 +272,6 @@ static bool can_cast(kiln__dtype from, kiln__dtype to)
 static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32_t count, kiln_report *report)
 {
     kiln__text line = { 0 };
-    kiln_spec *cast = NULL;
     bool equal = true;
     for (uint32_t k = 0; k < count; k++) {
         kiln__dtype given = kiln__spec_result(&(*spec)->fields, k), wanted = (kiln__dtype)outs[k].dtype;
@@ -280,14 +283,7 @@ static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32
     if (equal)
         return KILN_OK;
     append_types(&line, "out", outs, count);
-    kiln_status status = line.failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
-                                     : kiln__spec_with(&cast, *spec, kiln__text_string(&line), report);
-    kiln__text_fini(&line);
-    if (status == KILN_OK) {
-        kiln__spec_release(*spec);
-        *spec = cast;
-    }
-    return status;
+    return set_fields(spec, &line, report);
 }
 
 static kiln_status make_spec(kiln_spec **out, kiln_service *service, const char *text, const kiln__loop *loop,

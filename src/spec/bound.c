@@ -133,22 +133,26 @@ static estimate take_argument(const estimator *e, const kiln__real *real, uint32
     return kiln__dtype_holds(in, own) ? all[argument] : convert(all[argument], in);
 }
 
-/* The value of a step of the spec's expression, which is calculated in a type of its own, and may round to it. */
+/* A step of the spec's expression is calculated in its own type. */
+static estimator estimator_of(const estimator *e, uint32_t i)
+{
+    estimator step = *e;
+    if (e->typing == NULL || !e->typing->mixed)
+        return step;
+    step.stored = (kiln__dtype)e->typing->in[i];
+    step.computed = kiln__typing_computed(step.stored);
+    step.fast = e->fast && step.computed == KILN__DTYPE_F32;
+    return step;
+}
+
+/* The value of a step, which may round to its type. `e` is the step's. */
 static estimate estimate_step(const estimator *e, const kiln__real *real, uint32_t i, const estimate *args)
 {
-    const kiln__real_node *node = &real->nodes[i];
+    estimate result = estimate_node(e, real, &real->nodes[i], args);
     if (e->typing == NULL)
-        return estimate_node(e, real, node, args);
-    estimator step = *e;
-    kiln__dtype in = (kiln__dtype)e->typing->in[i];
-    if (e->typing->mixed) {
-        step.stored = in;
-        step.computed = kiln__typing_computed(in);
-        step.fast = e->fast && step.computed == KILN__DTYPE_F32;
-    }
-    estimate result = estimate_node(&step, real, node, args);
-    if (e->typing->mixed && !kiln__dtype_is_real(step.computed))
-        result.value = kiln__dtype_round(result.value, step.computed);
+        return result;
+    if (e->typing->mixed && !kiln__dtype_is_real(e->computed))
+        result.value = kiln__dtype_round(result.value, e->computed);
     return kiln__typing_rounds(e->typing, real, i, e->eager) ? convert(result, (kiln__dtype)e->typing->own[i]) : result;
 }
 
@@ -157,9 +161,7 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
     estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
-        estimator step = *e;
-        if (e->typing != NULL && e->typing->mixed)
-            step.computed = kiln__typing_computed((kiln__dtype)e->typing->in[i]);
+        const estimator step = estimator_of(e, i);
         for (uint32_t j = 0; j < node->count; j++)
             args[j] = take_argument(e, real, i, j, all);
         all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(&step, node->value), 0 }
@@ -167,7 +169,7 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
                  : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
                  : node->kind == KILN__REAL_SCALAR ? (estimate){ round_value(&step, numbers->scalars[node->index]), 0 }
                  : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
-                                                   : estimate_step(e, real, i, args);
+                                                   : estimate_step(&step, real, i, args);
     }
     return all[real->roots[output]];
 }

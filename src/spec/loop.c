@@ -335,6 +335,12 @@ static kiln__layout layout_of(int64_t row, int64_t col, int64_t cols, bool one_r
     return col == 1 && row == 0 ? KILN__LAYOUT_ROW : col == 0 && row == 1 ? KILN__LAYOUT_COLUMN : KILN__LAYOUT_END;
 }
 
+kiln__layout kiln__loop_layout(const kiln__loop *loop, uint32_t k)
+{
+    int64_t stride = loop->dims > 0 ? loop->stride[k][0] : 1;
+    return stride == 1 ? KILN__LAYOUT_UNIT : stride == 0 ? KILN__LAYOUT_SAME : KILN__LAYOUT_ANY;
+}
+
 static void set_kind(kiln__loop *out)
 {
     bool flat = true, rows = out->dims <= 2;
@@ -346,9 +352,7 @@ static void set_kind(kiln__loop *out)
     }
     out->kind = !rows ? KILN__LOOP_STRIDED : flat ? KILN__LOOP_FLAT : KILN__LOOP_ROWS;
     for (uint32_t k = 0; k < out->operands && !rows; k++)
-        out->layouts[k] = out->stride[k][0] == 1   ? KILN__LAYOUT_UNIT
-                          : out->stride[k][0] == 0 ? KILN__LAYOUT_SAME
-                                                   : KILN__LAYOUT_ANY;
+        out->layouts[k] = kiln__loop_layout(out, k);
 }
 
 enum {

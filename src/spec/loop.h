@@ -41,6 +41,9 @@ typedef struct kiln__loop {
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report);
 
+/* How operand k lies along the innermost dimension: KILN__LAYOUT_UNIT, _SAME or _ANY. */
+kiln__layout kiln__loop_layout(const kiln__loop *loop, uint32_t k);
+
 /* Writes the argument of strides that a strided kernel of as many dimensions takes: kiln_view of real.h. */
 void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX]);
 

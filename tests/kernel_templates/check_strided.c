@@ -77,15 +77,6 @@ typedef void (*run_fn)(int entry, unsigned grid, float *out, const float *x, con
 static kiln_service *service;
 static kiln_report report = KILN_INIT(kiln_report);
 static float out[ELEMENTS], in[2][ELEMENTS];
-static uint64_t state = 88172645463325252u;
-
-static uint64_t draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 static void open_service(void)
 {
@@ -159,14 +150,14 @@ static kiln__loop draw_loop_of(uint32_t dims, const char *words, const int64_t *
     kiln__loop loop = { .dims = dims, .operands = 3, .outputs = 1, .count = 1 };
     const uint64_t most = dims == 1 ? 3000 : dims == 2 ? 60 : dims == 3 ? 14 : 3;
     for (uint32_t d = 0; d < dims; d++) {
-        loop.extent[d] = extents != NULL ? extents[d] : 1 + (int64_t)draw(most);
+        loop.extent[d] = extents != NULL ? extents[d] : 1 + (int64_t)loops_draw(most);
         loop.count *= (uint64_t)loop.extent[d];
     }
     for (uint32_t k = 0; k < 3; k++) {
-        int64_t stride = words[k] == 'u' ? 1 : words[k] == 's' ? 0 : 2 + (int64_t)draw(2);
+        int64_t stride = words[k] == 'u' ? 1 : words[k] == 's' ? 0 : 2 + (int64_t)loops_draw(2);
         for (uint32_t d = 0; d < dims; d++) {
-            stride += d > 0 ? (int64_t)draw(3) : 0;
-            loop.stride[k][d] = k > 0 && d > 0 && draw(4) == 0 ? 0 : stride;
+            stride += d > 0 ? (int64_t)loops_draw(3) : 0;
+            loop.stride[k][d] = k > 0 && d > 0 && loops_draw(4) == 0 ? 0 : stride;
             stride = (stride > 0 ? stride : 1) * loop.extent[d];
         }
     }
@@ -261,13 +252,13 @@ START_TEST(test_strided__divisions_are_exact_below_2_to_the_31)
 {
     for (uint64_t round = 0; round < 200000; round++) {
         uint64_t view[KILN__VIEW_MAX];
-        uint64_t extent = round < 3000 ? round + 1 : 1 + draw(UINT64_C(1) << (1 + draw(31)));
+        uint64_t extent = round < 3000 ? round + 1 : 1 + loops_draw(UINT64_C(1) << (1 + loops_draw(31)));
         extent = extent < INT32_MAX ? extent : INT32_MAX;
         kiln__loop loop = { .dims = 1, .extent = { (int64_t)extent } };
         kiln__loop_view(&loop, view);
         uint32_t magic = (uint32_t)view[1], shift = (uint32_t)(view[1] >> 32);
-        uint64_t multiple = extent * (1 + draw(INT32_MAX / extent));
-        const uint64_t numbers[] = { 0, 1, multiple - 1, multiple, INT32_MAX, draw(INT32_MAX) };
+        uint64_t multiple = extent * (1 + loops_draw(INT32_MAX / extent));
+        const uint64_t numbers[] = { 0, 1, multiple - 1, multiple, INT32_MAX, loops_draw(INT32_MAX) };
         for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
             uint32_t number = (uint32_t)(numbers[i] < INT32_MAX ? numbers[i] : INT32_MAX);
             uint32_t quotient = ((uint32_t)((uint64_t)number * magic >> 32) + number) >> shift;

@@ -17,15 +17,6 @@ enum { ROOM = 1 << 14, CASES = 120, DIMS = 4 };
 static kiln_service *service;
 static kiln_report report = KILN_INIT(kiln_report);
 static float memory[4][ROOM];
-static uint64_t state = 88172645463325252u;
-
-static uint64_t draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 static void open_cpu(void)
 {
@@ -64,7 +55,7 @@ static void draw_strides(kiln_tensor *tensor, sample *room, float *base, bool wr
         room->strides[d] = stride;
         stride *= room->shape[d];
     }
-    uint32_t last = tensor->ndim - 1, way = (uint32_t)draw(written ? 3 : 5);
+    uint32_t last = tensor->ndim - 1, way = (uint32_t)loops_draw(written ? 3 : 5);
     if (tensor->ndim >= 2 && way == 1) {
         room->strides[last - 1] = 1;
         room->strides[last] = room->shape[last - 1];
@@ -85,13 +76,14 @@ static void draw_strides(kiln_tensor *tensor, sample *room, float *base, bool wr
 static void draw_tensors(kiln_tensor *out, kiln_tensor ins[2], sample rooms[3])
 {
     const int64_t extents[] = { 1, 2, 3, 4, 5, 8 };
-    *out = (kiln_tensor){ .dtype = KILN_F32, .ndim = (uint32_t)draw(DIMS + 1) };
+    *out = (kiln_tensor){ .dtype = KILN_F32, .ndim = (uint32_t)loops_draw(DIMS + 1) };
     for (uint32_t d = 0; d < out->ndim; d++)
-        rooms[0].shape[d] = extents[draw(6)];
+        rooms[0].shape[d] = extents[loops_draw(6)];
     for (int k = 0; k < 2; k++) {
-        ins[k] = (kiln_tensor){ .dtype = KILN_F32, .ndim = draw(3) == 0 ? (uint32_t)draw(out->ndim + 1) : out->ndim };
+        ins[k] = (kiln_tensor){ .dtype = KILN_F32,
+                                .ndim = loops_draw(3) == 0 ? (uint32_t)loops_draw(out->ndim + 1) : out->ndim };
         for (uint32_t d = 0; d < ins[k].ndim; d++)
-            rooms[1 + k].shape[d] = draw(4) == 0 ? 1 : rooms[0].shape[out->ndim - ins[k].ndim + d];
+            rooms[1 + k].shape[d] = loops_draw(4) == 0 ? 1 : rooms[0].shape[out->ndim - ins[k].ndim + d];
         draw_strides(&ins[k], &rooms[1 + k], memory[1 + k], false);
     }
     draw_strides(out, &rooms[0], memory[0], true);

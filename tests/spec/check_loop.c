@@ -7,15 +7,6 @@ enum { CASES = 20000 };
 
 static kiln_report report = KILN_INIT(kiln_report);
 static loops_place expected[LOOPS_COUNT_MAX], got[LOOPS_COUNT_MAX];
-static uint64_t state;
-
-static uint64_t draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 /* A tensor with room for its shape and strides. */
 typedef struct sample {
@@ -33,13 +24,13 @@ static void permute(const int64_t *shape, uint32_t ndim, int64_t *strides)
     uint32_t order[8];
     int64_t stride = 1;
     for (uint32_t d = 0; d < ndim; d++) {
-        uint32_t j = (uint32_t)draw(d + 1);
+        uint32_t j = (uint32_t)loops_draw(d + 1);
         order[d] = order[j];
         order[j] = d;
     }
     for (uint32_t i = 0; i < ndim; i++) {
-        if (draw(6) == 0)
-            stride += (int64_t)draw(3);
+        if (loops_draw(6) == 0)
+            stride += (int64_t)loops_draw(3);
         strides[order[i]] = stride;
         stride *= shape[order[i]];
     }
@@ -47,27 +38,27 @@ static void permute(const int64_t *shape, uint32_t ndim, int64_t *strides)
 
 static void draw_output(kiln_tensor *out, sample *room, const kiln_tensor *first)
 {
-    out->ndim = first != NULL ? first->ndim : (uint32_t)draw(5);
+    out->ndim = first != NULL ? first->ndim : (uint32_t)loops_draw(5);
     for (uint32_t d = 0; d < out->ndim; d++)
-        room->shape[d] = first != NULL ? first->shape[d] : (int64_t)(draw(40) == 0 ? 0 : 1 + draw(5));
+        room->shape[d] = first != NULL ? first->shape[d] : (int64_t)(loops_draw(40) == 0 ? 0 : 1 + loops_draw(5));
     out->shape = room->shape;
     permute(room->shape, out->ndim, room->strides);
-    out->strides = draw(3) == 0 ? NULL : room->strides;
+    out->strides = loops_draw(3) == 0 ? NULL : room->strides;
 }
 
 static void draw_input(kiln_tensor *in, sample *room, const kiln_tensor *out)
 {
-    in->ndim = draw(4) == 0 ? (uint32_t)draw(out->ndim + 1) : out->ndim;
+    in->ndim = loops_draw(4) == 0 ? (uint32_t)loops_draw(out->ndim + 1) : out->ndim;
     for (uint32_t d = 0; d < in->ndim; d++)
-        room->shape[d] = draw(4) == 0 ? 1 : out->shape[out->ndim - in->ndim + d];
+        room->shape[d] = loops_draw(4) == 0 ? 1 : out->shape[out->ndim - in->ndim + d];
     permute(room->shape, in->ndim, room->strides);
     for (uint32_t d = 0; d < in->ndim; d++) {
-        room->strides[d] = draw(12) == 0 ? 0 : draw(12) == 0 ? -room->strides[d] : room->strides[d];
-        if (out->strides != NULL && in->ndim == out->ndim && draw(2) == 0)
+        room->strides[d] = loops_draw(12) == 0 ? 0 : loops_draw(12) == 0 ? -room->strides[d] : room->strides[d];
+        if (out->strides != NULL && in->ndim == out->ndim && loops_draw(2) == 0)
             room->strides[d] = out->strides[d];
     }
     in->shape = room->shape;
-    in->strides = draw(3) == 0 ? NULL : room->strides;
+    in->strides = loops_draw(3) == 0 ? NULL : room->strides;
 }
 
 /* Every element of the tensors as a byte range: whether outputs share bytes with another operand, other than as the
@@ -114,20 +105,21 @@ static void check_case(const kiln_tensor *outs, size_t out_count, const kiln_ten
 START_TEST(test_loop__random_tensors_are_visited_as_their_strides_say)
 {
     uint32_t made = 0;
-    state = 88172645463325252u + (uint64_t)_i;
+    loops_state = 88172645463325252u + (uint64_t)_i;
     for (int i = 0; i < CASES; i++) {
         kiln_tensor outs[2], ins[3];
         sample out_room[2], in_room[3];
-        size_t out_count = 1 + draw(2), in_count = draw(4);
+        size_t out_count = 1 + loops_draw(2), in_count = loops_draw(4);
         for (size_t k = 0; k < out_count; k++) {
             draw_output(&outs[k], &out_room[k], k > 0 ? &outs[0] : NULL);
             outs[k].dtype = KILN_F64;
-            outs[k].data = memory_at(draw(4) == 0 ? draw(64) : 20000 * k);
+            outs[k].data = memory_at(loops_draw(4) == 0 ? loops_draw(64) : 20000 * k);
         }
         for (size_t k = 0; k < in_count; k++) {
             draw_input(&ins[k], &in_room[k], &outs[0]);
             ins[k].dtype = KILN_I64;
-            ins[k].data = draw(4) == 0 ? outs[0].data : memory_at(draw(6) == 0 ? draw(300) : 20000 * (k + 2));
+            ins[k].data =
+                loops_draw(4) == 0 ? outs[0].data : memory_at(loops_draw(6) == 0 ? loops_draw(300) : 20000 * (k + 2));
         }
         check_case(outs, out_count, ins, in_count);
         made++;

@@ -9,6 +9,17 @@
 
 enum { LOOPS_COUNT_MAX = 4096 };
 
+/* Random numbers below a bound, the same in each run (xorshift). */
+static uint64_t loops_state = 88172645463325252u;
+
+static inline uint64_t loops_draw(uint64_t below)
+{
+    loops_state ^= loops_state << 13;
+    loops_state ^= loops_state >> 7;
+    loops_state ^= loops_state << 17;
+    return (loops_state >> 11) % below;
+}
+
 /* The offsets of all operands for one index, in elements. */
 typedef struct loops_place {
     int64_t at[KILN__OPERANDS_MAX];
