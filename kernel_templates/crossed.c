@@ -6,6 +6,7 @@
 #define KILN_INPUTS    1
 #define KILN_OUTPUTS   1
 #define KILN_DIMS      2
+#define KILN_VECTOR    1
 #include "real.h"
 #define kiln_value0 kiln_value
 
@@ -15,7 +16,7 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 }
 #endif
 
-#define KILN_EDGE 32
+#define KILN_EDGE (32 * KILN_VECTOR)
 
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[at[KILN_OUTPUTS + k] + j * view->stride[KILN_OUTPUTS + k][0]])
 

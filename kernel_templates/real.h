@@ -639,9 +639,9 @@ KILN_FN void kiln_store8(kiln_store_t *elements, const kiln_real *values)
 
 /* ---- Words ----------------------------------------------------------------------------------------------------- */
 
-#if defined(__CUDACC__) && defined(KILN_VECTOR) && defined(KILN_CACHE) && defined(KILN_ALL_OUT)
+#if defined(__CUDACC__) && defined(KILN_VECTOR) && defined(KILN_ALL_OUT)
 
-/* A word is what one access moves: KILN_VECTOR elements of an input or of the result. */
+/* A word is what one access moves: KILN_VECTOR elements of an input or of the result, or fewer. */
 struct alignas(32) kiln_word32 {
     unsigned long long a, b, c, d;
 };
@@ -666,11 +666,13 @@ template <> struct kiln_word<32> {
     typedef kiln_word32 type;
 };
 
-template <typename T> union kiln_lanes {
-    typedef typename kiln_word<KILN_VECTOR * sizeof(T)>::type word_t;
+template <typename T, int lanes = KILN_VECTOR> union kiln_lanes {
+    typedef typename kiln_word<lanes * sizeof(T)>::type word_t;
     word_t word;
-    T lane[KILN_VECTOR];
+    T lane[lanes];
 };
+
+#ifdef KILN_CACHE
 
 template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {
@@ -714,6 +716,7 @@ template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename k
         kiln_put_stream(to, w);
 }
 
+#endif
 #endif
 
 /* ---- Strides -------------------------------------------------------------------------------------------------- */

@@ -408,16 +408,17 @@ static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln_
 }
 
 /* The bits of the addresses at which an entry reads or writes words. In a strided kernel these are the rows of arrays
- * that are contiguous along the innermost dimension. */
+ * that are contiguous along the innermost dimension, and the columns of inputs that cross. */
 static uintptr_t bits_of(const kiln__plan *plan, uint32_t bytes, const kiln__loop *loop, uint32_t k)
 {
     uintptr_t bits = (uintptr_t)loop->data[k];
     if (plan->dims == 0)
         return bits;
-    if (loop->dims > 0 && loop->stride[k][0] != 1)
+    const uint32_t along = loop->layouts[k] == KILN__LAYOUT_CROSS ? 1 : 0;
+    if (loop->dims > along && loop->stride[k][along] != 1)
         return 0;
-    for (uint32_t d = 1; d < loop->dims; d++)
-        bits |= (uintptr_t)loop->stride[k][d] * bytes;
+    for (uint32_t d = 0; d < loop->dims; d++)
+        bits |= d != along ? (uintptr_t)loop->stride[k][d] * bytes : 0;
     return bits;
 }
 

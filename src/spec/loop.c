@@ -356,9 +356,10 @@ static void set_kind(kiln__loop *out)
 }
 
 enum {
-    CROSS_LEAST = 16, /* extent of either dimension for which a tile pays */
-    CROSS_TILE = 32 * 33,
-    CROSS_BYTES = 48 << 10 /* of shared memory, which every GPU gives a block */
+    CROSS_LEAST = 16,       /* extent of either dimension for which a tile pays */
+    CROSS_WORDS = 32 * 33,  /* of a tile, for each row of a word's elements */
+    CROSS_BYTES = 48 << 10, /* of shared memory, which every GPU gives a block */
+    WORD_BYTES = 4
 };
 
 /* The dimension along which an input is contiguous that is not so along the innermost one, 0 where there is none. */
@@ -377,6 +378,16 @@ static uint32_t find_crossing(const kiln__loop *loop)
     return 0;
 }
 
+/* Elements of a tile in the template crossed: the square of its `vector`, whose words have WORD_BYTES at most. */
+static uint32_t tile_elements(const building *b)
+{
+    uint32_t largest = 1;
+    for (uint32_t k = 0; k < b->loop->operands; k++)
+        largest = b->bytes[k] > largest ? b->bytes[k] : largest;
+    uint32_t vector = largest < WORD_BYTES ? WORD_BYTES / largest : 1;
+    return vector * vector * CROSS_WORDS;
+}
+
 /* Inputs that cross go through tiles of shared memory, as many as there is room for. */
 static void set_crossing(building *b)
 {
@@ -384,13 +395,14 @@ static void set_crossing(building *b)
     uint32_t crossing = find_crossing(loop), bytes = 0;
     if (crossing == 0)
         return;
+    const uint32_t elements = tile_elements(b);
     swap_dims(loop, 1, crossing);
     loop->kind = KILN__LOOP_CROSSED;
     for (uint32_t k = loop->outputs; k < loop->operands; k++)
         if (loop->layouts[k] == KILN__LAYOUT_ANY && loop->stride[k][1] == 1 &&
-            bytes + CROSS_TILE * b->bytes[k] <= CROSS_BYTES) {
+            bytes + elements * b->bytes[k] <= CROSS_BYTES) {
             loop->layouts[k] = KILN__LAYOUT_CROSS;
-            bytes += CROSS_TILE * b->bytes[k];
+            bytes += elements * b->bytes[k];
         }
 }
 

@@ -7,8 +7,8 @@ An expression has 2 to 6 operators and calls of 1 to 4 tensors, whose types are 
 cols) or broadcast to it; some are transposed, or have gaps. torch calculates it step by step, and Kiln by kiln_apply.
 With round=eager Kiln's result has the type and the bits of torch's; any NaN equals any NaN. With round=fused its error
 against float64 is compared with that of eager. On the cpu that is left out which torch calculates otherwise there:
-roots, quotients by a number, remainders, numbers that f16 does not hold, the sign of a zero. Prints a line for each
-difference and a summary; ends with status 1 if a type or a bit differs.
+roots, quotients by a number, remainders, numbers that f16 does not hold, the sign of a zero or a NaN. Prints a line for
+each difference and a summary; ends with status 1 if a type or a bit differs.
 """
 
 import argparse
@@ -54,17 +54,25 @@ kiln._lib.kiln_spec_field.restype = c_char_p
 
 def divide(a, b):
     """Python's 2 / x is torch.reciprocal(x) * 2, with two roundings."""
-    return torch.div(a if isinstance(a, torch.Tensor) else torch.tensor(a), b)
+    if not isinstance(a, torch.Tensor):
+        a = torch.tensor(a, dtype=torch.float64 if b.dtype == torch.float64 else None)
+    return torch.div(a, b)
+
+
+def without_zeros(term):
+    """A remainder of i64 by 0 is one of two values in torch (docs/numerics.md)."""
+    text, value, wide = term
+    return f"({text} == 0 ? 1 : {text})", torch.where(value == 0, 1, value), torch.where(value == 0, 1, wide)
 
 
 INFIX = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "<": operator.lt, "<=": operator.le,
          ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&&": torch.logical_and,
          "||": torch.logical_or}
 UNARY = {"abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "sign": torch.sign}
-BINARY = {"copysign": torch.copysign, "eq": torch.eq, "lt": torch.lt, "div": torch.div}
+BINARY = {"eq": torch.eq, "lt": torch.lt, "div": torch.div}
 ON_GPU = {name: getattr(torch, name) for name in "relu sqrt exp log tanh sigmoid sin erf rsqrt".split()}
 ON_GPU |= {name: getattr(torch.nn.functional, name) for name in ("gelu", "silu")}
-ON_GPU_BINARY = {name: getattr(torch, name) for name in "fmod remainder maximum minimum atan2 hypot".split()}
+ON_GPU_BINARY = {name: getattr(torch, name) for name in "copysign fmod remainder maximum minimum atan2 hypot".split()}
 
 
 def tensor(choose, dtype, shape):
@@ -141,6 +149,8 @@ class Expression:
             name, a, b = choose.choice(sorted(functions)), take(), take()
             if name in ("eq", "lt") and choose.random() < 0.3:
                 b = self.number()
+            if name in ("fmod", "remainder") and torch.result_type(a[1], b[1]) == torch.int64:
+                b = without_zeros(b)
             return f"{name}({a[0]}, {b[0]})", functions[name](a[1], b[1]), functions[name](a[2], b[2])
         if kind < 0.95:
             a = take()

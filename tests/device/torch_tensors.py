@@ -74,6 +74,9 @@ def cases(device, shrink):
             yield f"gelu(x + bias), {kind}, {name}", "op=gelu(x + y)", [x, bias], lambda x, b: F.gelu(x + b), (), on_gpu
     x, y = real(16384, 16384), real(16384 << shrink, 16384 >> shrink)
     yield "x^T + y", "op=x + y", [x.t(), y], lambda x, y: x + y, (), True
+    for name, dtype, cols in (("f16", torch.float16, 32768), ("f16, odd", torch.float16, 32767), ("u8", torch.uint8, 32768)):
+        x, y = ((real(32768, 32768) * 10).to(dtype) for _ in range(2))
+        yield f"x^T + y, {name}", "op=x + y", [x.t()[:cols], y[:cols]], lambda x, y: x + y, (), True
     x, y = real(32, 64, 16, 64, 32), real(32, 64, 16, 64, 32)
     yield "5-D permuted add", "op=x + y", [x.permute(2, 0, 4, 1, 3), y.reshape(-1).view(x.permute(2, 0, 4, 1, 3).shape)], \
         lambda x, y: x + y, (), True

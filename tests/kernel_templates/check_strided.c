@@ -29,9 +29,9 @@ static const char shim[] =
     "#define KILN_SCALAR_PARAMETER(k)\n"
     "#define KILN_SCALAR(k)\n"
     "#if defined(KILN_VECTOR)\n"
-    "template <typename T> union kiln_lanes {\n"
-    "    struct word_t { T v[KILN_VECTOR]; } word;\n"
-    "    T lane[KILN_VECTOR];\n"
+    "template <typename T, int lanes = KILN_VECTOR> union kiln_lanes {\n"
+    "    struct word_t { T v[lanes]; } word;\n"
+    "    T lane[lanes];\n"
     "};\n"
     "template <typename T> KILN_FN typename kiln_lanes<T>::word_t kiln_fetch(const T *array, unsigned index)\n"
     "{ return ((const typename kiln_lanes<T>::word_t *)array)[index]; }\n"
@@ -61,15 +61,23 @@ static const char crossed_runner[] =
     "        for (int pass = 0; pass < 2; pass++)\n"
     "            for (threadIdx.y = 0; threadIdx.y < KILN_LINES; threadIdx.y++)\n"
     "                for (threadIdx.x = 0; threadIdx.x < KILN_EDGE; threadIdx.x++)\n"
-    "                    kiln_crossed(out, x, y, *(const kiln_view *)view);\n"
+    "                    entry == 0 ? kiln_vector(out, x, y, *(const kiln_view *)view)\n"
+    "                               : kiln_scalar(out, x, y, *(const kiln_view *)view);\n"
     "}\n";
 
 typedef struct kernel_text {
     const char *template, *params, *begin, *runner;
 } kernel_text;
 
-static const kernel_text strided = { "strided", "block=32 elems=4 vector=2", "#define KILN_ACCESSES", strided_runner };
-static const kernel_text crossed = { "crossed", "lines=8", "#define KILN_EDGE", crossed_runner };
+static const kernel_text strided = { "strided", "dtype=f32 block=32 elems=4 vector=2", "#define KILN_ACCESSES",
+                                     strided_runner };
+/* The types are those for which a word may have so many elements: the shim has floats. */
+static const kernel_text crossed[] = {
+    { "crossed", "dtype=f32 lines=8 vector=1", "#define KILN_EDGE", crossed_runner },
+    { "crossed", "dtype=f16 lines=4 vector=2", "#define KILN_EDGE", crossed_runner },
+    { "crossed", "dtype=u8 lines=32 vector=4", "#define KILN_EDGE", crossed_runner },
+};
+static const int64_t crossed_vectors[] = { 1, 2, 4 };
 
 typedef void (*run_fn)(int entry, unsigned grid, float *out, const float *x, const float *y, const void *view,
                        unsigned long long n);
@@ -108,7 +116,7 @@ static run_fn compile_layout(const kernel_text *kernel, const char *layout)
     char text[256], command[1024];
     char *source;
     run_fn run;
-    snprintf(text, sizeof(text), "op=x+y template=%s layout=%s dtype=f32 %s target=sm_90", kernel->template, layout,
+    snprintf(text, sizeof(text), "op=x+y template=%s layout=%s %s target=sm_90", kernel->template, layout,
              kernel->params);
     kiln_spec *spec = kiln_test_spec(service, text);
     ck_assert_msg(kiln_spec_source(&source, spec, &report) == KILN_OK, "%s", report.message);
@@ -233,16 +241,23 @@ static const struct {
 
 START_TEST(test_crossed__tiles_compute_each_element)
 {
-    run_fn run = compile_layout(&crossed, crossings[_i].layout);
-    for (int round = 0; round < ROUNDS; round++) {
+    const size_t layout = (size_t)_i / 3, text = (size_t)_i % 3;
+    const int64_t vector = crossed_vectors[text], side = 32 * vector;
+    run_fn run = compile_layout(&crossed[text], crossings[layout].layout);
+    for (int round = 0, words = 0; round < ROUNDS || words == 0; round++) {
         kiln__loop loop;
         do
-            loop = draw_loop_of(crossings[_i].dims, crossings[_i].words, round == 0 ? crossings[_i].extents : NULL);
+            loop = draw_loop_of(crossings[layout].dims, crossings[layout].words,
+                                round == 0 ? crossings[layout].extents : NULL);
         while (!is_roomy(&loop));
-        uint64_t tiles = 1;
+        int64_t tiles = 1;
         for (uint32_t d = 0; d < loop.dims; d++)
-            tiles *= (uint64_t)(d < 2 ? (loop.extent[d] + 31) / 32 : loop.extent[d]);
-        check_entry(run, 0, (unsigned)tiles, &loop);
+            tiles *= d < 2 ? (loop.extent[d] + side - 1) / side : loop.extent[d];
+        if (loop.extent[0] % vector == 0 && loop.extent[1] % vector == 0) {
+            check_entry(run, 0, (unsigned)tiles, &loop);
+            words++;
+        }
+        check_entry(run, 1, (unsigned)tiles, &loop);
     }
 }
 END_TEST
@@ -275,7 +290,8 @@ Suite *kiln_test_kernel_templates_strided_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, open_service, close_service);
     tcase_add_loop_test(tcase, test_strided__each_entry_computes_each_element, 0, sizeof(layouts) / sizeof(layouts[0]));
-    tcase_add_loop_test(tcase, test_crossed__tiles_compute_each_element, 0, sizeof(crossings) / sizeof(crossings[0]));
+    tcase_add_loop_test(tcase, test_crossed__tiles_compute_each_element, 0,
+                        3 * sizeof(crossings) / sizeof(crossings[0]));
     tcase_add_test(tcase, test_strided__divisions_are_exact_below_2_to_the_31);
     suite_add_tcase(suite, tcase);
     return suite;
