@@ -89,13 +89,19 @@ static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
     return pass_pointer(p, i, bytes, given->data);
 }
 
-/* Without tensors the arrays are one sequence. */
-static kiln_status pass_flat_view(passing *p, uint32_t i)
+static kiln_status pass_view(passing *p, uint32_t i, const kiln__loop *loop)
 {
-    const kiln__plan *plan = p->kernel->plan;
-    kiln__view_flat(plan, (uint64_t)p->formulas.slot[0].value, p->view);
+    kiln__loop_view(loop, p->view);
     p->where[i] = p->view;
     return KILN_OK;
+}
+
+/* Without tensors the kernel's layout says how the arrays lie. */
+static kiln_status pass_own_view(passing *p, uint32_t i)
+{
+    kiln__loop loop;
+    kiln__loop_of_plan(&loop, p->kernel->plan, (uint64_t)p->formulas.slot[0].value);
+    return pass_view(p, i, &loop);
 }
 
 static inline kiln_status pass_formula(passing *p, uint32_t i)
@@ -103,7 +109,7 @@ static inline kiln_status pass_formula(passing *p, uint32_t i)
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
     uint64_t value = 0;
     if (arg->strides)
-        return pass_flat_view(p, i);
+        return pass_own_view(p, i);
     kiln_status status =
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
     p->where[i] = &p->values[i];
@@ -213,7 +219,7 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
 
 static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[3], uint64_t n, void *stream)
 {
-    bool cut = p->kernel->plan->elementwise && p->kernel->plan->dims == 0 && p->kernel->program->rule.tile > 0;
+    bool cut = p->kernel->plan->elementwise && p->kernel->program->rule.tile > 0;
     for (int i = cut ? 1 : 0; i < 3; i++)
         if (grid[i] > grid_most[i])
             return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64,
@@ -422,15 +428,6 @@ static uintptr_t bits_of(const kiln__plan *plan, uint32_t bytes, const kiln__loo
     return bits;
 }
 
-static kiln_status pass_view(passing *p, uint32_t i, const kiln__loop *loop)
-{
-    if (loop->dims == 0) /* one element */
-        return pass_flat_view(p, i);
-    kiln__loop_view(loop, p->view);
-    p->where[i] = p->view;
-    return KILN_OK;
-}
-
 kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop *loop, const double *scalars,
                                      void *stream, kiln_report *report)
 {
@@ -445,7 +442,7 @@ kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop
     for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
         const kiln__plan_arg *arg = &plan->args[i];
         if (arg->strides) {
-            status = pass_view(&p, i, loop);
+            status = loop->dims == 0 ? pass_own_view(&p, i) : pass_view(&p, i, loop); /* 0: one element */
         } else if (arg->role == KILN__ARG_FORMULA) {
             status = pass_formula(&p, i);
         } else if (arg->role == KILN__ARG_SCALAR) {

@@ -2,10 +2,15 @@
 #include "spec/arguments.h"
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/text.h"
 #include <inttypes.h>
 
-enum { THREADS_MAX = 1024, BLOCK_Z_MAX = 64 };
+enum {
+    THREADS_MAX = 1024,
+    BLOCK_Z_MAX = 64,
+    KEPT_TWOS = 4 /* of the factors of a row's elements: a word of the narrowest type has 2^4 */
+};
 
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
 {
@@ -121,8 +126,8 @@ uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *op
 
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
-    kiln__layout layout = arg->broadcast ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
-    bool one = layout == KILN__LAYOUT_ONE || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
+    kiln__layout layout = arg->role == KILN__ARG_IN ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
+    bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
                (dim == 1 && layout == KILN__LAYOUT_COLUMN);
     return one ? "1" : arg->formulas[dim];
 }
@@ -223,12 +228,8 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     out->bytes = kiln__arg_bytes(arg, p->operands, k);
     out->strides = arg->strides;
     out->dims = arg->dims;
-    if (arg->strides) {
+    if (arg->strides)
         p->plan->dims = kiln__operands_dims(p->operands);
-        for (uint32_t i = 0; i < p->operands->input_count; i++)
-            if (p->operands->inputs[i].layout == KILN__LAYOUT_SAME)
-                p->plan->same |= 1u << (p->operands->output_count + i);
-    }
     p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
     p->plan->inputs += arg->role == KILN__ARG_IN;
     p->plan->scalars += arg->role == KILN__ARG_SCALAR;
@@ -277,6 +278,15 @@ static void pair_arrays(kiln__plan *plan)
         }
 }
 
+static void set_layouts(kiln__plan *plan, const kiln__operands *operands)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < operands->output_count; i++)
+        plan->layouts[count++] = operands->outputs[i].layout;
+    for (uint32_t i = 0; i < operands->input_count; i++)
+        plan->layouts[count++] = operands->inputs[i].layout;
+}
+
 static void fill_plan(planner *p)
 {
     const kiln__arguments *arguments = p->arguments;
@@ -286,6 +296,7 @@ static void fill_plan(planner *p)
         for (uint32_t k = 0; k < kiln__arg_count(&arguments->args[i], p->operands); k++)
             add_arg(p, &arguments->args[i], k);
     pair_arrays(p->plan);
+    set_layouts(p->plan, p->operands);
     for (uint32_t i = 0; i < 3; i++) {
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
         if (arguments->grid[i] != NULL)
@@ -296,7 +307,7 @@ static void fill_plan(planner *p)
         p->plan->conditions[i] =
             arguments->conditions[i] != NULL ? add_formula(p, arguments->conditions[i]) : UINT32_MAX;
     p->plan->flat = kiln__arguments_flat(arguments);
-    p->plan->elementwise = kiln__arguments_elementwise(arguments) && !p->operands->indexed;
+    p->plan->elementwise = kiln__arguments_elementwise(arguments) && !p->operands->indexed && p->plan->dims == 0;
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
@@ -334,6 +345,20 @@ kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln
                           kiln__word_quote(kiln__word_of(text)).text, value.missing);
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", what, text,
                       value.value);
+}
+
+void kiln__plan_extents(const kiln__plan *plan, int64_t n, int64_t out[KILN__LOOP_DIMS])
+{
+    const unsigned share = n > 0 ? kiln__number_octave((uint64_t)n) / plan->dims : 0;
+    unsigned twos = n > 0 ? (unsigned)__builtin_ctzll((uint64_t)n) : 0;
+    twos = twos > KEPT_TWOS ? twos - KEPT_TWOS : 0;
+    for (uint32_t d = plan->dims - 1; d > 0; d--) {
+        unsigned own = share < twos ? share : twos;
+        out[d] = INT64_C(1) << own;
+        n >>= own;
+        twos -= own;
+    }
+    out[0] = n;
 }
 
 kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const kiln__formula_values *values, uint64_t *out,

@@ -152,9 +152,9 @@ typedef struct kiln__plan {
     uint32_t size_count, arg_count;
     uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
     bool flat;                         /* see kiln__arguments_flat */
-    bool elementwise;                  /* see kiln__arguments_elementwise, and no element depends on its number */
-    uint32_t dims;                     /* of the strides; 0: all arrays are contiguous */
-    uint32_t same;                     /* a bit for each operand with one element for all of the innermost dimension */
+    bool elementwise; /* see kiln__arguments_elementwise, without strides, and no element depends on its number */
+    uint32_t dims;    /* of the strides; 0: there are none */
+    kiln__layout layouts[KILN__OPERANDS_MAX]; /* of the outputs, then the inputs */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */
@@ -187,14 +187,21 @@ static inline void kiln__plan_set_strides(const kiln__plan *plan, int64_t cols, 
     kiln__formulas_set(out, plan->size_count + 2, span);
 }
 
-/* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Arrays of any strides are taken as
- * contiguous. Takes no memory and no lock. */
+/* The extents of a launch without tensors, the innermost first: near to a cube, as powers of two that divide n. The
+ * innermost one has the rest, which keeps a factor of 16 where n has it, so that rows are whole words. */
+void kiln__plan_extents(const kiln__plan *plan, int64_t n, int64_t out[KILN__LOOP_DIMS]);
+
+/* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Arrays with strides have the shape
+ * of kiln__plan_extents. Takes no memory and no lock. */
 static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
     for (uint32_t i = 0; i < plan->size_count; i++)
         kiln__formulas_set(out, i, sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX);
-    if (plan->dims > 0)
-        kiln__plan_set_strides(plan, out->slot[0].value, 1, out->slot[0].value, out);
+    if (plan->dims > 0) {
+        int64_t extents[KILN__LOOP_DIMS];
+        kiln__plan_extents(plan, out->slot[0].value, extents);
+        kiln__plan_set_strides(plan, extents[0], plan->dims > 1 ? extents[1] : 1, out->slot[0].value, out);
+    }
     kiln__formulas_calculate(&plan->formulas, out);
 }
 

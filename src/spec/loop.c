@@ -454,13 +454,39 @@ void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX])
         memcpy(out + (2 + k) * dims, loop->stride[k], dims * sizeof(out[0]));
 }
 
-void kiln__view_flat(const kiln__plan *plan, uint64_t n, uint64_t out[KILN__VIEW_MAX])
+/* ---- Launches without tensors */
+
+static void put_dense(kiln__loop *loop, uint32_t k)
 {
-    kiln__loop loop = { .dims = plan->dims, .operands = plan->outputs + plan->inputs };
-    for (uint32_t d = 0; d < loop.dims; d++) {
-        loop.extent[d] = d == 0 ? (int64_t)n : 1;
-        for (uint32_t k = 0; k < loop.operands && d == 0; k++)
-            loop.stride[k][d] = (plan->same >> k & 1) == 0;
+    const bool reversed = loop->layouts[k] == KILN__LAYOUT_ANY;
+    int64_t stride = 1;
+    for (uint32_t i = 0; i < loop->dims; i++) {
+        uint32_t d = reversed ? loop->dims - 1 - i : i;
+        if (loop->layouts[k] == KILN__LAYOUT_CROSS && d < 2 && loop->dims > 1)
+            d = 1 - d;
+        loop->stride[k][d] = loop->layouts[k] == KILN__LAYOUT_SAME && k >= loop->outputs ? 0 : stride;
+        stride *= loop->extent[d];
     }
-    kiln__loop_view(&loop, out);
+}
+
+void kiln__loop_of_plan(kiln__loop *out, const kiln__plan *plan, uint64_t n)
+{
+    out->dims = plan->dims;
+    out->outputs = plan->outputs;
+    out->operands = plan->outputs + plan->inputs;
+    out->count = n;
+    out->span = n;
+    kiln__plan_extents(plan, (int64_t)n, out->extent);
+    for (uint32_t k = 0; k < out->operands; k++) {
+        out->layouts[k] = plan->layouts[k];
+        put_dense(out, k);
+    }
+}
+
+uint64_t kiln__loop_offset(const kiln__loop *loop, uint32_t from, uint32_t to, uint64_t at)
+{
+    uint64_t offset = 0;
+    for (uint32_t d = 0; d < loop->dims; d++)
+        offset += at / (uint64_t)loop->stride[from][d] % (uint64_t)loop->extent[d] * (uint64_t)loop->stride[to][d];
+    return offset;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "service/get.h"
+#include "spec/loop.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -112,8 +113,9 @@ typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
     const void *ins[KILN__ARGS_MAX];
     double scalars[KILN__SCALARS_MAX];
-    uint64_t columns; /* see kiln__spec_input_value */
-    uint32_t output;  /* which of the op's outputs the elements are */
+    uint64_t columns;       /* see kiln__spec_input_value */
+    const kiln__loop *loop; /* of arrays with strides; NULL: others */
+    uint32_t output;        /* which of the op's outputs the elements are */
 } bounds;
 
 static bool is_within(const bounds *b, const char *got, const char *want, uint64_t i)
@@ -121,8 +123,10 @@ static bool is_within(const bounds *b, const char *got, const char *want, uint64
     double inputs[KILN__INPUTS_MAX];
     if (b == NULL || b->spec == NULL)
         return false;
-    for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++)
-        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], i, b->columns);
+    for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++) {
+        uint64_t at = b->loop == NULL ? i : kiln__loop_offset(b->loop, b->output, b->loop->outputs + j, i);
+        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], at, b->columns);
+    }
     const kiln__real_numbers numbers = { .inputs = inputs, .scalars = b->scalars, .index = (double)i };
     kiln__dtype result = kiln__spec_result(b->spec, b->output);
     return kiln__bound_agrees(b->spec, &numbers, b->output, kiln__dtype_value(got, i, result),
@@ -461,6 +465,11 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
     bounded = bounded && list_scalars(c, within.scalars);
     within.spec = bounded ? c->spec : NULL;
     c->out->bounded = bounded;
+    kiln__loop loop;
+    if (c->reference->plan->dims > 0) {
+        kiln__loop_of_plan(&loop, c->reference->plan, load->sizes[0]);
+        within.loop = &loop;
+    }
     list_inputs(c, within.ins);
     for (uint32_t i = 0; i < load->count; i++) {
         if (!load->arrays[i].written)

@@ -8,6 +8,7 @@
 #include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <kiln/tensor.h>
 #include <kiln/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,49 @@ static const char *taken(const char *text)
     kiln_kernel_release(kernel);
     return geometry;
 }
+
+/* Strides of two inputs of 1024 x 1024 elements, the layout that they make, and what is learnt for it. */
+static const struct {
+    int64_t strides[2][2];
+    const char *fields, *geometry;
+} layouts[] = {
+    { { { 1024, 1 }, { 1024, 1 } }, "template=elementwise dtype=f32", "block=512 elems=8 vector=4" },
+    { { { 1024, 1 }, { 0, 1 } }, "template=broadcast layout=(full,row) dtype=f32", "block=512 elems=8 vector=4" },
+    { { { 2048, 1 }, { 2048, 2 } },
+      "template=strided layout=2d(unit,unit,any) dtype=f32",
+      "block=512 elems=8 vector=4" },
+    { { { 1, 1024 }, { 1024, 1 } }, "template=crossed layout=2d(unit,cross,unit) dtype=f16", "lines=8 vector=2" },
+};
+
+START_TEST(test_geometry__tensors_take_what_was_learnt_for_their_layout)
+{
+    char text[256];
+    bool half = strstr(layouts[_i].fields, "f16") != NULL;
+    static const int64_t shape[] = { 1024, 1024 };
+    kiln_tensor out = { NULL, NULL, half ? KILN_F16 : KILN_F32, 2, shape, NULL }, ins[2] = { out, out };
+    kiln_request request = KILN_INIT(kiln_request);
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_spec *spec;
+    open_service();
+    for (int k = 0; k < 2; k++)
+        ins[k].strides = layouts[_i].strides[k];
+    for (int round = 0; round < 2; round++) {
+        kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+        kiln_kernel *kernel;
+        kiln_status status = kiln_apply_request(&spec, &request, service, "op=x+y", &out, 1, ins, 2, &report);
+        ck_assert_msg(status == KILN_OK, "%s", report.message);
+        ck_assert_int_eq(kiln_get_kernel(&kernel, service, spec, &report), KILN_OK);
+        ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+        ck_assert_msg((strstr(info.spec, layouts[_i].geometry) != NULL) == (round == 1), "%s", info.spec);
+        kiln_kernel_release(kernel);
+        kiln_spec_free(spec);
+        snprintf(text, sizeof(text), "op=x+y %s %s target=cpu", layouts[_i].fields, layouts[_i].geometry);
+        ck_assert(round == 1 || learn(text).stored);
+    }
+    kiln_report_clear(&report);
+    close_service();
+}
+END_TEST
 
 START_TEST(test_geometry__open_parameters_are_those_that_were_learnt)
 {
@@ -533,6 +577,8 @@ Suite *kiln_test_service_geometry_suite(void)
     TCase *tcase = tcase_create("geometry");
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, set_up, NULL);
+    tcase_add_loop_test(tcase, test_geometry__tensors_take_what_was_learnt_for_their_layout, 0,
+                        sizeof(layouts) / sizeof(layouts[0]));
     tcase_add_test(tcase, test_geometry__open_parameters_are_those_that_were_learnt);
     tcase_add_test(tcase, test_geometry__what_a_spec_sets_stays);
     tcase_add_test(tcase, test_geometry__a_loaded_kernel_does_not_hide_what_is_learnt_later);

@@ -321,6 +321,45 @@ START_TEST(test_loop__counts_outputs_and_dimensions_have_limits)
 }
 END_TEST
 
+static const struct {
+    uint32_t dims;
+    uint64_t n;
+    int64_t extents[3];
+} shapes[] = {
+    { 1, 4096, { 4096 } },    { 2, 4096, { 64, 64 } },    { 2, 1000, { 1000, 1 } }, /* 2^3: all of it stays in the rows */
+    { 2, 4000, { 2000, 2 } }, { 2, 1 << 11, { 64, 32 } }, { 3, 4096, { 16, 16, 16 } }, { 3, 1, { 1, 1, 1 } },
+    { 2, 0, { 0, 1 } },
+};
+
+/* Arrays without gaps, so that every offset below n is that of one element. */
+START_TEST(test_loop__a_launch_without_tensors_has_the_layout_of_its_kernel)
+{
+    static const kiln__layout words[] = { KILN__LAYOUT_UNIT, KILN__LAYOUT_ANY, KILN__LAYOUT_CROSS, KILN__LAYOUT_SAME };
+    kiln__plan plan = { .dims = shapes[_i].dims, .outputs = 2, .inputs = 2 };
+    kiln__loop loop;
+    memcpy(plan.layouts, words, sizeof(words));
+    kiln__loop_of_plan(&loop, &plan, shapes[_i].n);
+    for (uint32_t d = 0; d < plan.dims; d++) {
+        ck_assert_int_eq(loop.extent[d], shapes[_i].extents[d]);
+        ck_assert_int_eq(loop.stride[3][d], 0);
+    }
+    if (plan.dims > 1 && loop.count > 0) {
+        ck_assert_int_eq(loop.stride[0][1], loop.extent[0]);
+        ck_assert_int_eq(loop.stride[1][plan.dims - 1], 1);
+        ck_assert_int_eq(loop.stride[2][1], 1);
+        ck_assert_int_eq(loop.stride[2][0], loop.extent[1]);
+    }
+    for (uint64_t i = 0; i < loop.count; i++) {
+        loops_place place = loops_at(&loop, i);
+        for (uint32_t from = 0; from < 3; from++) {
+            ck_assert_uint_lt((uint64_t)place.at[from], shapes[_i].n);
+            for (uint32_t to = 0; to < 4; to++)
+                ck_assert_uint_eq(kiln__loop_offset(&loop, from, to, (uint64_t)place.at[from]), (uint64_t)place.at[to]);
+        }
+    }
+}
+END_TEST
+
 Suite *kiln_test_spec_loop_suite(void)
 {
     Suite *suite = suite_create("loop");
@@ -336,6 +375,8 @@ Suite *kiln_test_spec_loop_suite(void)
     tcase_add_loop_test(tcase, test_loop__refusals_name_the_tensor_and_the_reason, 0,
                         sizeof(refusals) / sizeof(refusals[0]));
     tcase_add_test(tcase, test_loop__counts_outputs_and_dimensions_have_limits);
+    tcase_add_loop_test(tcase, test_loop__a_launch_without_tensors_has_the_layout_of_its_kernel, 0,
+                        sizeof(shapes) / sizeof(shapes[0]));
     suite_add_tcase(suite, tcase);
     return suite;
 }

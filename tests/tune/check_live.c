@@ -493,6 +493,27 @@ START_TEST(test_live__every_launch_is_right_while_kernels_are_replaced)
 }
 END_TEST
 
+/* 4096 elements are 64 rows of as many, and `any` is then a transposed input. */
+START_TEST(test_live__a_layout_is_tuned_and_launched_as_it_says)
+{
+    static float in[64 * 64], out[64 * 64];
+    const void *ins[] = { in };
+    kiln_tune_options tune = small(1);
+    work.elements = 64 * 64;
+    for (int i = 0; i < 64 * 64; i++)
+        in[i] = (float)(i % 6007) / 1000.0f;
+    open_real();
+    open_live("op=relu6 template=strided layout=2d(unit,any) target=cpu", &tune);
+    ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
+    memset(out, 0xff, sizeof(out));
+    ck_assert_int_eq(launch_now(64 * 64, out, ins), KILN_OK);
+    for (int i = 0; i < 64 * 64; i++)
+        ck_assert(out[i] == in[i % 64 * 64 + i / 64]);
+    ck_assert(info_of().ratio > 0);
+    close_all();
+}
+END_TEST
+
 START_TEST(test_live__nothing_is_tuned_where_nothing_is_open)
 {
     kiln_tune_options tune = small(60);
@@ -683,6 +704,7 @@ Suite *kiln_test_tune_live_suite(void)
     tcase_add_loop_test(tcase, test_live__service_may_be_closed_first, 0, 2);
     tcase_add_test(tcase, test_live__replaced_kernels_stay_until_it_is_closed);
     tcase_add_test(tcase, test_live__every_launch_is_right_while_kernels_are_replaced);
+    tcase_add_test(tcase, test_live__a_layout_is_tuned_and_launched_as_it_says);
     tcase_add_test(tcase, test_live__nothing_is_tuned_where_nothing_is_open);
     tcase_add_test(tcase, test_live__tuning_that_fails_keeps_the_kernel);
     tcase_add_loop_test(tcase, test_live__closing_ends_a_tuning_at_once, 0, 8);
