@@ -47,9 +47,9 @@ kiln__layout kiln__loop_layout(const kiln__loop *loop, uint32_t k);
 /* Writes the argument of strides that a strided kernel of as many dimensions takes: kiln_view of real.h. */
 void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX]);
 
-/* The loop of a launch without tensors: n elements in the shape of kiln__plan_extents, in arrays without gaps. `unit` is
- * in the order of the loop, `any` in the opposite order, `cross` in that of the loop but for its second dimension, which
- * comes first, and `same` is one element. So a kernel is measured on what its layout says. */
+/* The loop of a launch without tensors: n elements in the shape of kiln__plan_extents, in arrays without gaps. `unit`
+ * is in the order of the loop, `any` in the opposite order, `cross` in that of the loop but for its second dimension,
+ * which comes first, and `same` is one element. So a kernel is measured on what its layout says. */
 void kiln__loop_of_plan(kiln__loop *out, const kiln__plan *plan, uint64_t n);
 
 /* The offset in operand `to` of the element that operand `from`, which is without gaps, has at offset `at`. */

@@ -66,13 +66,13 @@ typedef struct run_job {
 static const struct usage usage = {
     "kiln run SPEC --in [NAME=]FILE.npy ... --out [NAME=]FILE.npy ... [options]",
     "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the results with their shape and\n"
-    "dtype, or the type of the op's result or of out=. Arrays are .npy files of shapes that broadcast along rows and\n"
-    "columns: <f4 is f32, <f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as\n"
-    "<u2 bits, f8e4m3 and f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian\n"
-    "(>f4); results are in C order, little endian. Files of several types are converted as PyTorch does. A template\n"
-    "can declare other shapes of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64.\n"
-    "FILE of --out may be one of the inputs: it is replaced only when all results are there. A text that begins with\n"
-    "NAME= is for the array of that name: write ./x=x.npy for a file that is called x=x.npy.",
+    "dtype, or the type of the op's result or of out=. Arrays are .npy files of shapes that broadcast: <f4 is f32,\n"
+    "<f8 f64, <f2 f16, |i1 i8, |u1 u8, <i2 i16, <i4 i32, <i8 i64, |b1 bool. bf16 is stored as <u2 bits, f8e4m3 and\n"
+    "f8e5m2 as |u1, where SPEC names the dtype. Inputs may be in Fortran order and big-endian (>f4); results are in C\n"
+    "order, little endian. Files of several types are converted as PyTorch does. A template can declare other shapes\n"
+    "of its arrays, several results, and unsigned numbers: <u2 is u16, <u4 u32, <u8 u64. FILE of --out may be one of\n"
+    "the inputs: it is replaced only when all results are there. A text that begins with NAME= is for the array of\n"
+    "that name: write ./x=x.npy for a file that is called x=x.npy.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=x * ?rate + y' --in y=y.npy --in x=x.npy --arg rate=0.5 --out z.npy --device cpu --verify --time",
 };
@@ -428,7 +428,7 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
 }
 
 /* Inputs of several shapes broadcast. If some have fewer elements than the result, the template of rows and columns
- * computes it. */
+ * computes it, or these are repeated while they are read. */
 static int settle_broadcast(run_job *job)
 {
     const npy_array *inputs[ARGVALUES_ARGS];
@@ -557,11 +557,31 @@ static int get_kernel(run_job *job)
 
 /* ---- Memory and launches */
 
+/* The bytes that a launch reads or writes. */
+static uint64_t array_bytes(const run_job *job, const run_array *array)
+{
+    return job->common.expands && is_read(array) ? job->common.cols * array->npy.element_size : array->npy.bytes;
+}
+
+static int read_array(const run_job *job, run_array *array)
+{
+    if (!job->common.expands)
+        return npy_read(&array->npy, array->host);
+    void *own = malloc(array->npy.bytes ? array->npy.bytes : 1);
+    int status =
+        own ? npy_read(&array->npy, own)
+            : fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", array->npy.path, array->npy.bytes);
+    if (!status)
+        broadcast_expand(&job->common, &array->npy, own, array->host);
+    free(own);
+    return status;
+}
+
 /* Fills the result with bytes that no kernel writes by chance, so that an element that is not computed is seen. On the
  * cpu the kernel gets the host's memory, unless launches change their input: then the result is kept apart. */
 static int load_array(run_job *job, run_array *array)
 {
-    uint64_t bytes = array->npy.bytes, room = bytes ? bytes : 1;
+    uint64_t bytes = array_bytes(job, array), room = bytes ? bytes : 1;
     kiln_report *report = &job->session->report;
     bool shared = strcmp(job->info.device, "cpu") == 0 && array->param->role != KILN_ROLE_INOUT;
     if (room > SIZE_MAX / 2 || posix_memalign(&array->host, 256, room) != 0) {
@@ -569,7 +589,7 @@ static int load_array(run_job *job, run_array *array)
         return fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", array->npy.path, bytes);
     }
     memset(array->host, POISON, is_read(array) ? 0 : bytes);
-    int result = is_read(array) ? npy_read(&array->npy, array->host) : STATUS_DONE;
+    int result = is_read(array) ? read_array(job, array) : STATUS_DONE;
     if (result)
         return result;
     kiln_status status = KILN_OK;

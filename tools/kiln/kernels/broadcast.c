@@ -39,24 +39,34 @@ static const char *layout_of(bool rows, bool cols)
     return rows && cols ? "full" : cols ? "row" : rows ? "column" : "one";
 }
 
+static int count_elements(const broadcast *common, uint64_t *out)
+{
+    *out = 1;
+    for (uint32_t d = 0; d < common->dimensions; d++)
+        if (__builtin_mul_overflow(*out, common->shape[d], out))
+            return fail(STATUS_FAILED, "the result is larger than any memory");
+    return STATUS_DONE;
+}
+
 /* Neighbouring dimensions are one where the same arrays have them. */
 int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
 {
-    uint64_t extents[2] = { 1, 1 };
+    uint64_t elements = 0, extents[2] = { 1, 1 };
     bool has[2][BROADCAST_ARRAYS] = { { false } };
     int groups = 0, status = find_shape(out, arrays, count);
-    for (uint32_t d = 0; d < out->dimensions && !status; d++) {
+    if (!status)
+        status = count_elements(out, &elements);
+    out->full = true;
+    out->expands = false;
+    for (uint32_t d = 0; d < out->dimensions && !status && !out->expands; d++) {
         bool own[BROADCAST_ARRAYS] = { false };
         if (out->shape[d] == 1)
             continue;
         for (size_t i = 0; i < count; i++)
             own[i] = extent_of(arrays[i], d, out->dimensions) != 1;
         bool merges = groups > 0 && memcmp(own, has[groups - 1], sizeof(own)) == 0;
-        if (!merges && groups == 2)
-            return fail(STATUS_USAGE,
-                        "%s: shape %s broadcasts along more than rows and columns: give it the shape of the result",
-                        arrays[count - 1]->path, npy_shape_text(arrays[count - 1]));
-        groups += !merges;
+        out->expands = !merges && groups == 2;
+        groups += !merges && groups < 2;
         memcpy(has[groups - 1], own, sizeof(own));
         extents[groups - 1] *= out->shape[d];
     }
@@ -64,7 +74,11 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
     char *layout = need_copy("");
     out->rows = one_group ? 1 : extents[0];
     out->cols = one_group ? extents[0] : extents[1];
-    out->full = true;
+    if (out->expands) {
+        out->rows = 1;
+        out->cols = elements;
+        return status;
+    }
     for (size_t i = 0; i < count; i++) {
         bool all = has[0][i] || groups == 0;
         const char *word = one_group ? layout_of(all, all) : layout_of(has[0][i], has[1][i]);
@@ -73,4 +87,38 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
     }
     out->layout = need_format("(%s)", layout);
     return status;
+}
+
+typedef struct expanding {
+    const broadcast *common;
+    const npy_array *array;
+} expanding;
+
+/* The bytes of what stands behind dimension d, in the array or as it is repeated. */
+static uint64_t block_bytes(const expanding *e, uint32_t d, bool repeated)
+{
+    uint64_t bytes = e->array->element_size;
+    for (uint32_t i = d + 1; i < e->common->dimensions; i++)
+        bytes *= repeated ? e->common->shape[i] : extent_of(e->array, i, e->common->dimensions);
+    return bytes;
+}
+
+/* Dimension d and all behind it. What an array has once is written once and then copied. */
+static void expand_from(const expanding *e, uint32_t d, const char *from, char *to)
+{
+    if (d == e->common->dimensions) {
+        memcpy(to, from, e->array->element_size);
+        return;
+    }
+    uint64_t own = extent_of(e->array, d, e->common->dimensions), step = block_bytes(e, d, true);
+    for (uint64_t i = 0; i < own && e->common->shape[d] > 0; i++)
+        expand_from(e, d + 1, from + i * block_bytes(e, d, false), to + i * step);
+    for (uint64_t i = own; i < e->common->shape[d]; i++)
+        memcpy(to + i * step, to, step);
+}
+
+void broadcast_expand(const broadcast *common, const npy_array *array, const void *from, void *to)
+{
+    const expanding e = { common, array };
+    expand_from(&e, 0, from, to);
 }

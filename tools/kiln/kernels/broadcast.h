@@ -12,11 +12,16 @@ typedef struct broadcast {
     uint64_t shape[NPY_MOST_DIMENSIONS];
     uint64_t rows, cols; /* of a kernel that takes the arrays so */
     bool full;           /* every array has all elements, though not all have the same shape */
+    bool expands;        /* the arrays broadcast along more than rows and columns: broadcast_expand makes them full */
     const char *layout;  /* "(full,row)", the word of each array */
 } broadcast;
 
 /* Finds the common shape, and the fewest dimensions in which the arrays have all or one of its elements. Returns
- * STATUS_DONE, or STATUS_USAGE after a message: the shapes do not go together, or the dimensions are more than two. */
+ * STATUS_DONE, or after a message STATUS_USAGE: the shapes do not go together; or STATUS_FAILED: no memory holds the
+ * common shape. */
 int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count);
+
+/* Writes the elements of an array, as the common shape repeats them. */
+void broadcast_expand(const broadcast *common, const npy_array *array, const void *from, void *to);
 
 #endif
