@@ -10,6 +10,7 @@
 //! param    lines  4,8,16,32 = 8                                 -- threads along the second dimension, beside 32 along the first
 //! param    vector 1,2,4 = sm == 0 ? 1 : max(1, 4 / max(bytes, out_bytes)) -- elements per memory access, along both dimensions
 //! require  vector == 1 || vector * max(bytes, out_bytes) <= 4   -- vector must not exceed 4 bytes per access
+//! require  crossing * vector * vector * max(bytes, out_bytes) <= 46 -- tiles of 1056 elements of each crossing input must fit 48 KiB of shared memory
 //! tune     lines  4,8,16,32   if sm > 0
 //! block    32, lines
 //! grid     ((cols + (32 * vector - 1)) / (32 * vector)) * ((rows + (32 * vector - 1)) / (32 * vector)) * (n / max(1, cols * rows))

@@ -54,10 +54,12 @@ typedef struct kiln_tensor {
  * check compares ranges of addresses, so it also refuses an output between the elements of another tensor. Tensors
  * without elements launch nothing.
  *
- * The first call for a text, types, a device, a kind of layout and a power of two of elements gets the kernel, and
- * blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing. The kernel stays
- * loaded until kiln_close, so that a graph may have captured the launch. The first kiln_options.loaded_max kernels stay
- * so; further ones are got for each call. On the cpu all cores compute, and the call blocks until they are done.
+ * Text, types, device, the kind of layout and the power of two of elements choose the kernel. The first call with these
+ * gets it, and blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing. The
+ * kernel stays loaded until kiln_close, so that a graph may have captured the launch. The first kiln_options.loaded_max
+ * kernels stay so, and further ones are got for each call: a host that captures one of these holds it with
+ * kiln_get_kernel for the life of the graph. Parameters that the text names must be those of the kernel's template. On
+ * the cpu all cores compute, and the call blocks until they are done.
  *
  * Tensors are borrowed for the call, their data until the work is done.
  * Errors: those of kiln_get, KILN_EINVAL (shapes, types, strides, counts; tensors of several devices), KILN_EALIGN,
@@ -70,7 +72,8 @@ KILN_API kiln_status kiln_apply(kiln_service *service, const char *text, const k
 /* Gives the request whose program kiln_apply launches for such tensors, for kiln_get, kiln_submit or kiln_kept.
  * Compiles nothing. The data of the tensors may be NULL. *request borrows *spec, which the caller frees with
  * kiln_spec_free.
- * Errors: those of kiln_spec_parse and kiln_device_open, KILN_EINVAL, KILN_EOVERLAP (as for kiln_apply). */
+ * Errors: those of kiln_spec_parse and kiln_device_open, KILN_EINVAL (as for kiln_apply), KILN_EOVERLAP (an output
+ * overlaps itself). */
 KILN_API KILN_MUST_USE kiln_status kiln_apply_request(kiln_spec **spec, kiln_request *request, kiln_service *service,
                                                       const char *text, const kiln_tensor *outs, size_t out_count,
                                                       const kiln_tensor *ins, size_t in_count, kiln_report *report);
@@ -85,7 +88,7 @@ typedef struct kiln_dlpack {
     int32_t ndim;
     uint8_t code, bits;
     uint16_t lanes;
-    uint32_t major; /* of the version; 0: a tensor without one */
+    uint32_t major; /* of the version; 0: a tensor without one; UINT32_MAX: one of version 0 */
     const int64_t *shape, *strides;
 } kiln_dlpack;
 

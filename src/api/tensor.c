@@ -80,7 +80,8 @@ kiln_status kiln_tensor_of_dlpack(kiln_tensor *out, kiln_service *service, const
     name_device(name, &full);
     if (full.major > 1)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
-                          "a DLPack tensor of version %u: this library knows versions up to 1", full.major);
+                          "a DLPack tensor of version %u: this library knows version 1",
+                          full.major == UINT32_MAX ? 0 : full.major);
     if (dtype_of(&full) == KILN_DTYPE_NONE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
                           "a DLPack tensor of code %d, %d bits, %d lanes: none of kiln_dtype", full.code, full.bits,

@@ -191,15 +191,31 @@ static bool is_in_place(const kiln__template *template)
 /* A template that the text names computes on such tensors, and on all that are simpler. */
 static kiln_status check_template(const kiln__template *template, const kiln__loop *loop, kiln_report *report)
 {
-    bool strided = kiln__template_strided(template), rows = kiln__template_broadcasts(template);
+    bool strided = kiln__template_strided(template);
+    bool rows = kiln__template_broadcasts(template) && kiln__arguments_rows(&template->arguments);
     bool flat = kiln__arguments_flat(&template->arguments);
     if (!is_in_place(template) || !(strided || rows || flat))
-        return FAIL(report, KILN_EINVAL, "template %s is for kiln_launch: its outputs are not inplace, or it has sizes",
+        return FAIL(report, KILN_EINVAL,
+                    "template %s is for kiln_launch: its outputs are not inplace, or its arrays have other sizes than "
+                    "n, or than rows and columns",
                     template->name);
     if (loop->kind == KILN__LOOP_FLAT || strided || (rows && loop->kind == KILN__LOOP_ROWS))
         return KILN_OK;
     return FAIL(report, KILN_EINVAL, "template %s does not take the layout of these tensors: leave template out",
                 template->name);
+}
+
+/* Where the tensors choose the template, the text may name only parameters that it has. */
+static kiln_status check_params(const kiln_spec *spec, const kiln__template *template, kiln_report *report)
+{
+    const kiln__template *named = spec->fields.template;
+    for (uint32_t i = 0; i < named->param_count; i++)
+        if (spec->fields.param_set[i] &&
+            kiln__template_param(template, named->params[i].name, strlen(named->params[i].name)) < 0)
+            return FAIL(report, KILN_EINVAL,
+                        "these tensors take template %s, which has no parameter %s: leave %s out, or name a template",
+                        template->name, named->params[i].name, named->params[i].name);
+    return KILN_OK;
 }
 
 static void append_types(kiln__text *out, const char *field, const kiln_tensor *tensors, size_t count)
@@ -249,6 +265,8 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         status = check_template(template, loop, report);
     else
         status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(names[loop->kind]), &template, report);
+    if (status == KILN_OK)
+        status = check_params(*spec, template, report);
     if (status == KILN_OK) {
         kiln__text_printf(&line, "template=%s", template->name);
         append_types(&line, "dtype", ins, loop->operands - loop->outputs);
@@ -339,16 +357,25 @@ static void fill_key(apply_key *out, const kiln_device *device, const char *text
 static_assert((int)KILN_BOOL < 16 && (int)KILN__LAYOUT_END <= 16 && KILN__OPERANDS_MAX <= 16,
               "a type and a layout of each operand have four bits");
 
-/* A user's template may have other arguments than the op. */
-static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loop, const kiln__real *op,
-                                kiln_report *report)
+/* A user's template may have other arguments than the op, and other types. */
+static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loop, const kiln_tensor *outs,
+                                const kiln_tensor *ins, const kiln__real *op, kiln_report *report)
 {
     const kiln__plan *plan = kernel->plan;
-    if (plan->outputs == loop->outputs && plan->inputs == loop->operands - loop->outputs &&
-        plan->scalars == op->scalars)
-        return KILN_OK;
-    return FAIL(report, KILN_EINVAL,
-                "the template has other arguments than the op: launch its kernel with kiln_launch");
+    if (plan->outputs != loop->outputs || plan->inputs != loop->operands - loop->outputs ||
+        plan->scalars != op->scalars)
+        return FAIL(report, KILN_EINVAL,
+                    "the template has other arguments than the op: launch its kernel with kiln_launch");
+    for (uint32_t i = 0; i < plan->arg_count; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->role > KILN__ARG_INOUT)
+            continue;
+        kiln__dtype given = (kiln__dtype)(arg->role == KILN__ARG_IN ? ins++ : outs++)->dtype;
+        if (given != arg->type)
+            return FAIL(report, KILN_EINVAL, "argument %s of the template is %s, and the tensor is %s", arg->name,
+                        kiln__dtype_name(arg->type), kiln__dtype_name(given));
+    }
+    return KILN_OK;
 }
 
 /* Gets the kernel and adds it to the table. Apart from kiln__apply, so that a hit sets up no stack for this. The caller
@@ -367,7 +394,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };
     status = kiln__get(&program, service, &request, false, loop->count > 0 ? &stream : NULL, report);
     if (status == KILN_OK)
-        status = check_kernel(program->kernels, loop, spec->fields.op, report);
+        status = check_kernel(program->kernels, loop, outs, ins, spec->fields.op, report);
     if (status == KILN_OK) {
         *out = program->kernels;
         add_entry(&service->applied, key, text, hash, *out);

@@ -32,6 +32,18 @@ bool kiln__arguments_flat(const kiln__arguments *arguments)
     return flat;
 }
 
+bool kiln__arguments_rows(const kiln__arguments *arguments)
+{
+    bool rows = arguments->size_count == 2;
+    for (uint32_t i = 0; i < arguments->arg_count && rows; i++) {
+        const kiln__declared_arg *arg = &arguments->args[i];
+        bool is_array = arg->role <= KILN__ARG_INOUT;
+        rows = !is_array || (arg->dims == 2 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0 &&
+                             strcmp(arg->formulas[1], arguments->sizes[1]) == 0);
+    }
+    return rows;
+}
+
 bool kiln__arguments_elementwise(const kiln__arguments *arguments)
 {
     bool elementwise = kiln__arguments_flat(arguments);
@@ -126,7 +138,7 @@ uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *op
 
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
-    kiln__layout layout = arg->role == KILN__ARG_IN ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
+    kiln__layout layout = arg->role == KILN__ARG_IN && arg->each ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
     bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
                (dim == 1 && layout == KILN__LAYOUT_COLUMN);
     return one ? "1" : arg->formulas[dim];

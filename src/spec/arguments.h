@@ -90,6 +90,9 @@ bool kiln__arguments_flat(const kiln__arguments *arguments);
  * index alone. */
 bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 
+/* Whether all arrays have the shape of the two sizes, rows and then columns. */
+bool kiln__arguments_rows(const kiln__arguments *arguments);
+
 /* Whether its arrays may have any strides, which an argument brings. Such arguments are flat, too. */
 bool kiln__arguments_strided(const kiln__arguments *arguments);
 

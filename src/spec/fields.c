@@ -390,6 +390,10 @@ static bool is_plain_layout(const kiln__fields *spec)
 
 static kiln_status check_layouts(const kiln__fields *spec, kiln_report *report)
 {
+    for (uint32_t k = 0; spec->layout_dims > 0 && k < spec->op->outputs && k < spec->layout_count; k++)
+        if (spec->layouts[k] != KILN__LAYOUT_UNIT && spec->layouts[k] != KILN__LAYOUT_ANY)
+            return FAIL(report, KILN_ESPEC, "layout: word %u is %s, and an output is unit or any", k + 1,
+                        layout_names[spec->layouts[k]]);
     if (spec->layout_dims > 0)
         return check_list(FIELD_LAYOUT, spec->layout_count, "word", spec->op->outputs + spec->op->inputs, "has",
                           report);

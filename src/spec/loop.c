@@ -93,9 +93,10 @@ static kiln_status take_tensors(building *b, const kiln_tensor *outs, size_t out
     b->loop->operands = (uint32_t)(out_count + in_count);
     for (uint32_t k = 0; k < b->loop->operands && status == KILN_OK; k++) {
         b->tensors[k] = k < out_count ? &outs[k] : &ins[k - out_count];
-        b->bytes[k] = kiln__dtype_bytes((kiln__dtype)b->tensors[k]->dtype);
         b->loop->data[k] = b->tensors[k]->data;
         status = check_tensor(b, k);
+        if (status == KILN_OK)
+            b->bytes[k] = kiln__dtype_bytes((kiln__dtype)b->tensors[k]->dtype);
     }
     return status;
 }
@@ -378,14 +379,14 @@ static uint32_t find_crossing(const kiln__loop *loop)
     return 0;
 }
 
-/* Elements of a tile in the template crossed: the square of its `vector`, whose words have WORD_BYTES at most. */
-static uint32_t tile_elements(const building *b)
+/* Of a tile in the template crossed, whose words have WORD_BYTES at most, as the template requires it. */
+static uint32_t tile_bytes(const building *b)
 {
     uint32_t largest = 1;
     for (uint32_t k = 0; k < b->loop->operands; k++)
         largest = b->bytes[k] > largest ? b->bytes[k] : largest;
     uint32_t vector = largest < WORD_BYTES ? WORD_BYTES / largest : 1;
-    return vector * vector * CROSS_WORDS;
+    return vector * vector * CROSS_WORDS * largest;
 }
 
 /* Inputs that cross go through tiles of shared memory, as many as there is room for. */
@@ -395,14 +396,13 @@ static void set_crossing(building *b)
     uint32_t crossing = find_crossing(loop), bytes = 0;
     if (crossing == 0)
         return;
-    const uint32_t elements = tile_elements(b);
+    const uint32_t tile = tile_bytes(b);
     swap_dims(loop, 1, crossing);
     loop->kind = KILN__LOOP_CROSSED;
     for (uint32_t k = loop->outputs; k < loop->operands; k++)
-        if (loop->layouts[k] == KILN__LAYOUT_ANY && loop->stride[k][1] == 1 &&
-            bytes + elements * b->bytes[k] <= CROSS_BYTES) {
+        if (loop->layouts[k] == KILN__LAYOUT_ANY && loop->stride[k][1] == 1 && bytes + tile <= CROSS_BYTES) {
             loop->layouts[k] = KILN__LAYOUT_CROSS;
-            bytes += elements * b->bytes[k];
+            bytes += tile;
         }
 }
 
@@ -433,13 +433,14 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
 /* ---- The argument of strides: extents, the numbers that replace a division by them, and the strides of each array */
 
 /* i / extent is ((i * magic >> 32) + i) >> shift for all i below 2^31: 2^32 + magic is 2^(32 + shift) / extent, rounded
- * up, and the error of that stays below 1 / extent. */
+ * up, and the error of that stays below 1 / extent. Nothing is divided where there is no element. */
 static void put_division(uint64_t extent, uint32_t *magic, uint32_t *shift)
 {
     *shift = 0;
     while (*shift < 31 && UINT64_C(1) << *shift < extent)
         ++*shift;
-    *magic = extent <= INT32_MAX ? (uint32_t)((((UINT64_C(1) << *shift) - extent) << 32) / extent + 1) : 0;
+    *magic =
+        extent > 0 && extent <= INT32_MAX ? (uint32_t)((((UINT64_C(1) << *shift) - extent) << 32) / extent + 1) : 0;
 }
 
 void kiln__loop_view(const kiln__loop *loop, uint64_t out[KILN__VIEW_MAX])

@@ -17,6 +17,7 @@ enum {
     NAME_HINT,
     NAME_SM,
     NAME_INPUTS,
+    NAME_CROSSING,
     NAME_OPERATIONS,
     NAME_SHARED,
     NAME_END
@@ -31,7 +32,8 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "out_bytes", "n_hint", "sm", "inputs", "operations", "shared_limit" };
+    static const char *const names[] = { "bytes",  "out_bytes", "n_hint",     "sm",
+                                         "inputs", "crossing",  "operations", "shared_limit" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -45,6 +47,15 @@ static int64_t hint_of(const kiln__fields *spec)
     const unsigned most = 48;
     unsigned octave = spec->n_set && spec->n > 0 ? kiln__number_octave(spec->n) : most;
     return INT64_C(1) << (octave < most ? octave : most);
+}
+
+/* How many inputs are contiguous along the second dimension. */
+static int64_t crossing_of(const kiln__fields *spec)
+{
+    int64_t count = 0;
+    for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
+        count += kiln__spec_layout(spec, k) == KILN__LAYOUT_CROSS;
+    return count;
 }
 
 /* A kiln__formula_lookup. An unset parameter reads as 0. */
@@ -62,6 +73,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
+             : id == NAME_CROSSING   ? crossing_of(s->spec)
              : id == NAME_OPERATIONS ? (int64_t)s->spec->op->operations
              : id == NAME_SHARED     ? kiln__target_shared_limit(&s->spec->target)
              : id >= 0               ? s->spec->params[id]
@@ -82,6 +94,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_SHARED:
         return spec->target_set;
     case NAME_INPUTS:
+    case NAME_CROSSING:
     case NAME_OPERATIONS:
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:
@@ -123,6 +136,8 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
         kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
+    else if (id == NAME_CROSSING)
+        kiln__text_printf(out, "crossing=%" PRId64, crossing_of(spec));
     else if (id == NAME_OPERATIONS)
         kiln__text_printf(out, "operations=%u", spec->op->operations);
     else

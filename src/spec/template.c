@@ -105,10 +105,11 @@ static char *copy_formula(reader *r, kiln__word word)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",         "template",     "dtype",    "out",   "layout",    "math",     "round",     "target",   "n",
-        "mixed",      "indexed",      "position", "bytes", "out_bytes", "n_hint",   "sm",        "inputs",   "outputs",
-        "operations", "shared_limit", "min",      "max",   "gcd",       "unit",     "fn",        "infinity", "real",
-        "whole",      "typed",        "list",     "all",   "each",      "argument", "parameter", "output",   "dims",
+        "op",     "template", "dtype",     "out",        "layout",       "math",      "round",  "target",
+        "n",      "mixed",    "indexed",   "position",   "bytes",        "out_bytes", "n_hint", "sm",
+        "inputs", "outputs",  "crossing",  "operations", "shared_limit", "min",       "max",    "gcd",
+        "unit",   "fn",       "infinity",  "real",       "whole",        "typed",     "list",   "all",
+        "each",   "argument", "parameter", "output",     "dims",
     };
     static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
                                               "store", "layout", "out_", "scalar" };
@@ -702,7 +703,7 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "n_hint") ||
            kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") ||
-           kiln__word_is(word, "shared_limit") ||
+           kiln__word_is(word, "crossing") || kiln__word_is(word, "shared_limit") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||

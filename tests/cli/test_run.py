@@ -377,6 +377,15 @@ class Broadcast(KilnTest):
             self.assertIn(words, result.stderr)
             self.assertFalse(os.path.exists(self.path("z.npy")))
 
+    def test_what_no_memory_holds(self):
+        words = []
+        for axis in range(3):
+            shape = [1, 1, 1]
+            shape[axis] = 1 << 21
+            words += ["--in", self.save(f"in{axis}.npy", np.zeros(shape, np.float32))]
+        result = self.kiln("run", "op=x + y + z", *words, "--out", self.path("z.npy"), status=1)
+        self.assertIn("larger than any memory", result.stderr)
+
 
 class Shapes(KilnTest):
     def run_on(self, array):

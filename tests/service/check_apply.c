@@ -357,6 +357,8 @@ START_TEST(test_apply__dlpack_facts_become_tensors)
     check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_ENODRIVER, "");
     facts.major = 2;
     check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL, "version 2");
+    facts.major = UINT32_MAX;
+    check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL, "version 0");
     facts.size = 0;
     check_refused(kiln_tensor_of_dlpack(&tensor, service, &facts, &report), KILN_EINVAL, "kiln_dlpack");
 }
@@ -415,6 +417,81 @@ START_TEST(test_apply__takes_a_users_template)
 }
 END_TEST
 
+/* Templates that do not compute on tensors as they are: another type, and sizes in another order. */
+static const char typed[] = "//! template typed\n"
+                            "//! inputs 1..8\n"
+                            "//! size n\n"
+                            "//! arg out out f64[n] inplace\n"
+                            "//! arg x... in itype[n]\n"
+                            "//! block 1\n"
+                            "//! grid 1\n"
+                            "//! entry typed align 1\n"
+                            "extern \"C\" __global__ void typed(void) {}\n";
+static const char swapped[] = "//! template swapped\n"
+                              "//! inputs 1..8\n"
+                              "//! size cols, rows\n"
+                              "//! arg out... out otype[rows, cols] inplace\n"
+                              "//! arg x... in itype[rows, cols] broadcast\n"
+                              "//! block 1\n"
+                              "//! grid 1\n"
+                              "//! entry swapped align 1\n"
+                              "extern \"C\" __global__ void swapped(void) {}\n";
+static const char idle_twin[] =
+    "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args);\n"
+    "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
+    "                                                     void *const *args)\n"
+    "{ (void)begin; (void)end; (void)args; }\n";
+
+START_TEST(test_apply__refuses_other_types_and_sizes_of_a_users_template)
+{
+    const int64_t shape[] = { 2, 3 };
+    const kiln_tensor out = { memory[0], NULL, KILN_F32, 2, shape, NULL };
+    const kiln_tensor in = { memory[1], NULL, KILN_F32, 2, shape, NULL };
+    check_ok(kiln_template_define(service, typed, idle_twin, NULL, &report));
+    check_ok(kiln_template_define(service, swapped, idle_twin, NULL, &report));
+    check_refused(kiln_apply(service, "op=relu6 template=typed", &out, 1, &in, 1, NULL, 0, NULL, &report), KILN_EINVAL,
+                  "argument out of the template is f64, and the tensor is f32");
+    check_refused(kiln_apply(service, "op=relu6 template=swapped", &out, 1, &in, 1, NULL, 0, NULL, &report),
+                  KILN_EINVAL, "template swapped is for kiln_launch");
+}
+END_TEST
+
+/* The layout is that of the op's inputs, and not of another array that is read. */
+START_TEST(test_apply__an_array_beside_the_inputs_has_no_layout)
+{
+    static const char extra[] = "//! template extra\n"
+                                "//! inputs 1..8\n"
+                                "//! size rows, cols\n"
+                                "//! arg out... out otype[rows, cols] inplace\n"
+                                "//! arg w in f32[rows, cols]\n"
+                                "//! arg x... in itype[rows, cols] broadcast\n"
+                                "//! block 1\n"
+                                "//! grid 1\n"
+                                "//! entry extra align 1\n"
+                                "extern \"C\" __global__ void extra(void) {}\n";
+    const kiln_arg args[] = { KILN_ARRAY(memory[0], 256), KILN_ARRAY(memory[1], 16), KILN_ARRAY(memory[2], 16) };
+    check_ok(kiln_template_define(service, extra, idle_twin, NULL, &report));
+    kiln_kernel *kernel = kiln_test_get(service, "op=relu6 template=extra layout=(row)");
+    check_refused(kiln_launch(kernel, NULL, (uint64_t[]){ 16, 4 }, 2, args, 3, NULL, &report), KILN_EINVAL,
+                  "argument w needs 256 bytes with these sizes, and has 16");
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
+/* Nothing is divided by an extent of 0. */
+START_TEST(test_apply__kernels_with_strides_launch_no_elements)
+{
+    static const char *const texts[] = { "op=relu6 template=strided layout=2d(unit,any)",
+                                         "op=relu6 template=crossed layout=2d(unit,cross)" };
+    const kiln_arg args[] = { KILN_ARRAY(memory[0], 0), KILN_ARRAY(memory[1], 0) };
+    for (int i = 0; i < 2; i++) {
+        kiln_kernel *kernel = kiln_test_get(service, texts[i]);
+        check_ok(kiln_launch(kernel, NULL, (uint64_t[]){ 0 }, 1, args, 2, NULL, &report));
+        kiln_kernel_release(kernel);
+    }
+}
+END_TEST
+
 /* ---- The stand-in driver */
 
 static const kiln_fake *fake;
@@ -450,11 +527,48 @@ START_TEST(test_apply__one_kernel_for_each_kind_of_layout)
     kiln_fake_launch launches[12];
     ck_assert_uint_eq(fake->launches(launches, 12), 12);
     ck_assert_str_eq(launches[0].name, "kiln_vector");
+    ck_assert_uint_eq(service->applied.count, 3);
+    check_ok(apply_matrix(NULL, "op=relu6", 1 << 16, NULL, NULL)); /* the geometry may be another */
+    ck_assert_uint_eq(service->applied.count, 4);
     ck_assert_str_eq(launches[3].name, "kiln_vector");
     for (int i = 1; i < 3; i++) { /* of the template crossed, whose blocks are squares */
         ck_assert_str_eq(launches[i].name, "kiln_vector");
         ck_assert_uint_eq(launches[i].block[1], 8);
     }
+}
+END_TEST
+
+/* Rows of 32 elements, 64 of them: the strides of the output and of the input, and the entry that they allow. */
+static const struct {
+    kiln_dtype dtype;
+    int64_t out[2], in[2];
+    const char *entry;
+} entries[] = {
+    { KILN_F16, { 32, 1 }, { 1, 64 }, "kiln_vector" },    { KILN_F16, { 32, 1 }, { 1, 65 }, "kiln_scalar" },
+    { KILN_F16, { 33, 1 }, { 1, 64 }, "kiln_scalar" },    { KILN_F32, { 32, 1 }, { 1, 65 }, "kiln_vector" },
+    { KILN_F32, { 32, 1 }, { 36, 1 }, "kiln_vector" },    { KILN_F32, { 32, 1 }, { 33, 1 }, "kiln_scalar" },
+    { KILN_F32, { 33, 1 }, { 36, 1 }, "kiln_scalar" },    { KILN_F32, { 32, 1 }, { 33, 2 }, "kiln_vector" },
+    { KILN_F32, { 32, 1 }, { 1 << 27, 1 }, "kiln_wide" },
+};
+
+START_TEST(test_apply__words_are_taken_where_strides_allow_them)
+{
+    const int64_t shape[] = { 64, 32 };
+    const kiln_tensor out = { (void *)0x1000000, NULL, entries[_i].dtype, 2, shape, entries[_i].out };
+    const kiln_tensor in = { (void *)0x8000000, NULL, entries[_i].dtype, 2, shape, entries[_i].in };
+    kiln_fake_launch launched;
+    check_ok(kiln_apply(service, "op=relu6", &out, 1, &in, 1, NULL, 0, NULL, &report));
+    ck_assert_uint_eq(fake->launches(&launched, 1), 1);
+    ck_assert_str_eq(launched.name, entries[_i].entry);
+}
+END_TEST
+
+START_TEST(test_apply__a_parameter_is_one_of_the_kernels_template)
+{
+    check_ok(apply_matrix(NULL, "op=relu6 block=256", 64, NULL, NULL));
+    check_refused(apply_matrix(NULL, "op=relu6 block=256", 64, turned, NULL), KILN_EINVAL,
+                  "these tensors take template crossed, which has no parameter block: leave block out");
+    check_ok(apply_matrix(NULL, "op=relu6 block=256 template=strided", 64, turned, NULL));
 }
 END_TEST
 
@@ -555,10 +669,16 @@ Suite *kiln_test_service_apply_suite(void)
     tcase_add_test(cpu, test_apply__nulls_overlaps_and_empty_tensors);
     tcase_add_test(cpu, test_apply__dlpack_facts_become_tensors);
     tcase_add_test(cpu, test_apply__takes_a_users_template);
+    tcase_add_test(cpu, test_apply__refuses_other_types_and_sizes_of_a_users_template);
+    tcase_add_test(cpu, test_apply__an_array_beside_the_inputs_has_no_layout);
+    tcase_add_test(cpu, test_apply__kernels_with_strides_launch_no_elements);
     suite_add_tcase(suite, cpu);
     kiln_test_temp_use(gpu);
     tcase_add_checked_fixture(gpu, open_gpu, close_service);
     tcase_add_test(gpu, test_apply__one_kernel_for_each_kind_of_layout);
+    tcase_add_loop_test(gpu, test_apply__words_are_taken_where_strides_allow_them, 0,
+                        sizeof(entries) / sizeof(entries[0]));
+    tcase_add_test(gpu, test_apply__a_parameter_is_one_of_the_kernels_template);
     tcase_add_test(gpu, test_apply__tensors_lie_on_one_device);
     tcase_add_test(gpu, test_apply__a_capture_takes_loaded_kernels_alone);
     tcase_add_test(gpu, test_apply__kernels_beyond_the_limit_are_got_again);

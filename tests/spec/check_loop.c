@@ -3,7 +3,7 @@
 #include "support/suites.h"
 #include <kiln/kiln.h>
 
-enum { CASES = 20000 };
+enum { CASES = 20000, KINDS = KILN__LOOP_CROSSED + 1, REFUSED = KINDS };
 
 static kiln_report report = KILN_INIT(kiln_report);
 static loops_place expected[LOOPS_COUNT_MAX], got[LOOPS_COUNT_MAX];
@@ -36,11 +36,16 @@ static void permute(const int64_t *shape, uint32_t ndim, int64_t *strides)
     }
 }
 
+/* Some are matrices that are large enough for tiles. */
 static void draw_output(kiln_tensor *out, sample *room, const kiln_tensor *first)
 {
-    out->ndim = first != NULL ? first->ndim : (uint32_t)loops_draw(5);
+    const bool large = loops_draw(16) == 0;
+    out->ndim = first != NULL ? first->ndim : large ? 2 : (uint32_t)loops_draw(5);
     for (uint32_t d = 0; d < out->ndim; d++)
-        room->shape[d] = first != NULL ? first->shape[d] : (int64_t)(loops_draw(40) == 0 ? 0 : 1 + loops_draw(5));
+        room->shape[d] = first != NULL         ? first->shape[d]
+                         : large               ? (int64_t)(10 + loops_draw(30))
+                         : loops_draw(40) == 0 ? 0
+                                               : (int64_t)(1 + loops_draw(5));
     out->shape = room->shape;
     permute(room->shape, out->ndim, room->strides);
     out->strides = loops_draw(3) == 0 ? NULL : room->strides;
@@ -78,7 +83,7 @@ static bool truly_overlap(const kiln_tensor *const *tensors, size_t outputs, siz
     return false;
 }
 
-static void check_case(const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count)
+static int check_case(const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count)
 {
     const kiln_tensor *tensors[KILN__OPERANDS_MAX];
     kiln__loop loop;
@@ -87,7 +92,7 @@ static void check_case(const kiln_tensor *outs, size_t out_count, const kiln_ten
     size_t count = loops_of_tensors(expected, outs, out_count, ins, in_count);
     kiln_status status = kiln__loop_make(&loop, outs, out_count, ins, in_count, true, &report);
     if (status == KILN_EOVERLAP)
-        return;
+        return REFUSED;
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert_uint_eq(loop.count, count);
     if (count <= 64)
@@ -100,11 +105,12 @@ static void check_case(const kiln_tensor *outs, size_t out_count, const kiln_ten
         ck_assert_int_gt(loop.extent[d], 1);
         ck_assert(d == 0 || loop.kind == KILN__LOOP_CROSSED || loop.stride[0][d] > loop.stride[0][d - 1]);
     }
+    return (int)loop.kind;
 }
 
 START_TEST(test_loop__random_tensors_are_visited_as_their_strides_say)
 {
-    uint32_t made = 0;
+    uint32_t made[KINDS + 1] = { 0 };
     loops_state = 88172645463325252u + (uint64_t)_i;
     for (int i = 0; i < CASES; i++) {
         kiln_tensor outs[2], ins[3];
@@ -121,10 +127,11 @@ START_TEST(test_loop__random_tensors_are_visited_as_their_strides_say)
             ins[k].data =
                 loops_draw(4) == 0 ? outs[0].data : memory_at(loops_draw(6) == 0 ? loops_draw(300) : 20000 * (k + 2));
         }
-        check_case(outs, out_count, ins, in_count);
-        made++;
+        made[check_case(outs, out_count, ins, in_count)]++;
     }
-    ck_assert_uint_eq(made, CASES);
+    for (int kind = 0; kind < KINDS; kind++)
+        ck_assert_uint_gt(made[kind], CASES / 1000);
+    ck_assert_uint_lt(made[REFUSED], CASES / 2);
 }
 END_TEST
 
@@ -221,6 +228,22 @@ START_TEST(test_loop__a_large_transposed_input_is_crossed)
 }
 END_TEST
 
+/* Bytes have tiles of 128 x 132 elements, of which 48 KiB hold two. */
+START_TEST(test_loop__tiles_fit_the_shared_memory)
+{
+    const int64_t shape[] = { 64, 64 }, turned[] = { 1, 64 };
+    kiln_tensor tensors[4];
+    kiln__loop loop;
+    for (uint64_t k = 0; k < 4; k++)
+        tensors[k] = (kiln_tensor){ memory_at(0x10000 * k), NULL, KILN_U8, 2, shape, k > 0 ? turned : NULL };
+    ck_assert_int_eq(kiln__loop_make(&loop, tensors, 1, tensors + 1, 3, true, &report), KILN_OK);
+    ck_assert_int_eq(loop.kind, KILN__LOOP_CROSSED);
+    ck_assert_int_eq(loop.layouts[1], KILN__LAYOUT_CROSS);
+    ck_assert_int_eq(loop.layouts[2], KILN__LAYOUT_CROSS);
+    ck_assert_int_eq(loop.layouts[3], KILN__LAYOUT_ANY);
+}
+END_TEST
+
 START_TEST(test_loop__an_extent_of_0_is_empty)
 {
     const kiln_tensor out = DENSE(0, 2, LIST(0, 4));
@@ -267,6 +290,14 @@ static const struct {
       DENSE(0x20000, 0, LIST(4)),
       KILN_EINVAL,
       "tensor out: dtype 0 is none of kiln_dtype" },
+    { DENSE(0x10000, 1, LIST(4)),
+      { (void *)0x20000, NULL, (kiln_dtype)1000000, 0, NULL, NULL },
+      KILN_EINVAL,
+      "tensor x: dtype 1000000 is none of kiln_dtype" },
+    { DENSE(0x10000, 1, LIST(4)),
+      { (void *)0x20000, NULL, (kiln_dtype)-1, 0, NULL, NULL },
+      KILN_EINVAL,
+      "tensor x: dtype -1 is none of kiln_dtype" },
     { DENSE(0x10001, 1, LIST(4)), DENSE(0x20000, 1, LIST(4)), KILN_EALIGN,
       "tensor out is not aligned to its elements of 4 bytes" },
     { DENSE(0, 1, LIST(4)), DENSE(0x20000, 1, LIST(4)), KILN_EINVAL, "tensor out: data is NULL" },
@@ -369,6 +400,7 @@ Suite *kiln_test_spec_loop_suite(void)
     tcase_add_test(tcase, test_loop__rows_columns_and_elements);
     tcase_add_test(tcase, test_loop__a_transposed_input_is_strided);
     tcase_add_test(tcase, test_loop__a_large_transposed_input_is_crossed);
+    tcase_add_test(tcase, test_loop__tiles_fit_the_shared_memory);
     tcase_add_test(tcase, test_loop__an_extent_of_0_is_empty);
     tcase_add_test(tcase, test_loop__without_data_only_shapes_count);
     tcase_add_loop_test(tcase, test_loop__refusals_name_the_tensor_and_the_reason, 0,

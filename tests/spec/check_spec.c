@@ -180,6 +180,11 @@ static const struct {
     { "op=x+y template=strided layout=9d(unit,any,any)", KILN_ESPEC,
       "layout=9d(unit,any,any): write one for each output and input, such as layout=2d(unit,any)" },
     { "op=x+y template=strided layout=2d(unit,any,row)", KILN_ESPEC, "unknown layout 'row': unit, same, any or cross" },
+    { "op=relu6 template=strided layout=1d(same,unit)", KILN_ESPEC,
+      "layout: word 1 is same, and an output is unit or any" },
+    { "op=x+y+z template=crossed dtype=u8 layout=2d(unit,cross,cross,cross) vector=4", KILN_ESPEC,
+      "crossing=3 vector=4 dtype=u8: tiles of 1056 elements of each crossing input must fit 48 KiB of shared memory; "
+      "nearest: vector=2" },
     { "op=x+y template=broadcast layout=row", KILN_ESPEC,
       "layout=row: write one for each input, such as layout=(full,row)" },
     { "op=x+y template=broadcast layout=(full,rwo)", KILN_ESPEC, "unknown layout 'rwo': did you mean row?" },

@@ -504,7 +504,7 @@ static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimen
     npy->elements = 1;
     for (uint32_t d = 0; d < dimensions; d++) {
         npy->shape[d] = shape[d];
-        if (__builtin_mul_overflow(npy->elements, shape[d], &npy->elements))
+        if (__builtin_mul_overflow(npy->elements, shape[d], &npy->elements) || npy->elements > INT64_MAX / 8)
             return fail(STATUS_FAILED, "the result is larger than any memory");
     }
     npy->bytes = npy->elements * result->param->bytes;

@@ -43,7 +43,7 @@ static int count_elements(const broadcast *common, uint64_t *out)
 {
     *out = 1;
     for (uint32_t d = 0; d < common->dimensions; d++)
-        if (__builtin_mul_overflow(*out, common->shape[d], out))
+        if (__builtin_mul_overflow(*out, common->shape[d], out) || *out > INT64_MAX / 8)
             return fail(STATUS_FAILED, "the result is larger than any memory");
     return STATUS_DONE;
 }
@@ -103,7 +103,7 @@ static uint64_t block_bytes(const expanding *e, uint32_t d, bool repeated)
     return bytes;
 }
 
-/* Dimension d and all behind it. What an array has once is written once and then copied. */
+/* Dimension d and all behind it. Elements that an array has once are written once and then copied. */
 static void expand_from(const expanding *e, uint32_t d, const char *from, char *to)
 {
     if (d == e->common->dimensions) {
