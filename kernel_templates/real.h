@@ -237,6 +237,7 @@ typedef unsigned int kiln_bits_t;
 /* ---- Primitives ------------------------------------------------------------------------------------------------
  *
  *   kiln_add, kiln_mul   a + b and a * b, rounded
+ *   kiln_times           the same for a number b, where each step is rounded by itself
  *   kiln_scale           a * b, rounded, for a factor b that most specs know: it costs nothing where that is 1
  *   kiln_sub, kiln_neg   a - b, rounded, and -a
  *   kiln_choose          condition ? a : b
@@ -283,7 +284,6 @@ KILN_FN float kiln_float_from(unsigned int bits)
 KILN_FN kiln_real kiln_add(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a + (kiln_bits_t)b); }
 KILN_FN kiln_real kiln_mul(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a * (kiln_bits_t)b); }
 KILN_FN kiln_real kiln_sub(kiln_real a, kiln_real b) { return (kiln_real)((kiln_bits_t)a - (kiln_bits_t)b); }
-KILN_FN kiln_real kiln_neg(kiln_real a) { return (kiln_real)(0 - (kiln_bits_t)a); }
 KILN_FN kiln_real kiln_fma(kiln_real a, kiln_real b, kiln_real c) { return kiln_add(kiln_mul(a, b), c); }
 KILN_FN kiln_real kiln_min(kiln_real a, kiln_real b) { return b < a ? b : a; }
 KILN_FN kiln_real kiln_max(kiln_real a, kiln_real b) { return b > a ? b : a; }
@@ -342,6 +342,25 @@ KILN_FN kiln_real kiln_from_bits(kiln_bits_t bits)
 
 #endif
 
+#if defined(KILN_WHOLE)
+
+/* By its own instruction on a GPU. The least number has no opposite, and wraps around. ptxas takes the result of
+ * abs.s64 for positive where it is converted, and forgets to wrap an opposite of 8 or 16 bits. */
+KILN_FN kiln_real kiln_neg(kiln_real a)
+{
+#if defined(__CUDACC__) && defined(KILN_DTYPE_I64)
+    asm("neg.s64 %0, %0;" : "+l"(a));
+    return a;
+#elif defined(__CUDACC__)
+    asm("neg.s32 %0, %0;" : "+r"(a));
+    return a;
+#else
+    return (kiln_real)(0 - (kiln_bits_t)a);
+#endif
+}
+
+#endif
+
 #if !defined(KILN_WHOLE)
 
 KILN_FN kiln_real kiln_neg(kiln_real a)
@@ -366,6 +385,17 @@ KILN_FN kiln_real kiln_choose(bool condition, kiln_real a, kiln_real b)
 #else
 #define kiln_choose(condition, a, b) ((condition) ? (a) : (b))
 #endif
+
+/* ptxas joins a product by 2, 4, 8 or their inverses with the last product of a CUDA function, as of exp, and rounds
+ * once: a subnormal number then has other bits. It joins no sum. */
+KILN_FN kiln_real kiln_times(kiln_real a, kiln_real b)
+{
+#if defined(__CUDACC__) && !defined(KILN_WHOLE)
+    return kiln_fma(a, b, -(kiln_real)0);
+#else
+    return kiln_mul(a, b);
+#endif
+}
 
 KILN_FN kiln_real kiln_scale(kiln_real a, kiln_real b)
 {

@@ -8,6 +8,7 @@
 #include "lang/typing.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* PyTorch multiplies by the reciprocal of a number that is the same for all elements. */
@@ -185,17 +186,38 @@ static void emit_op(const writer *w, const kiln__real_node *node, kiln__dtype in
     emit_call(w, name, node, in);
 }
 
+static bool is_eager(const writer *w)
+{
+    return w->style != NULL && w->style->eager;
+}
+
 /* A factor that is a parameter is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
 static void emit_product(const writer *w, const kiln__real_node *node, kiln__dtype in)
 {
     const kiln__real_node *nodes = w->real->nodes;
-    unsigned factor = nodes[node->args[1]].scalar ? 1 : 0;
-    bool scales = nodes[node->args[factor]].scalar;
-    emit_name(w, in, scales ? "scale(" : "mul(");
-    emit_value(w, node->args[scales ? 1 - factor : 0], in);
+    const kiln__real_node *left = &nodes[node->args[0]], *right = &nodes[node->args[1]];
+    bool second = right->scalar || (!left->scalar && right->kind == KILN__REAL_NUMBER);
+    const kiln__real_node *factor = second ? right : left;
+    bool times = is_eager(w) && factor->kind == KILN__REAL_NUMBER, swaps = times || factor->scalar;
+    emit_name(w, in, times ? "times(" : factor->scalar ? "scale(" : "mul(");
+    emit_value(w, node->args[swaps && !second ? 1 : 0], in);
     kiln__text_append(w->out, ", ");
-    emit_value(w, node->args[scales ? factor : 1], in);
+    emit_value(w, node->args[swaps && !second ? 0 : 1], in);
     kiln__text_append(w->out, ")");
+}
+
+/* Whether 1 / x is exact, so that a product by it is the quotient. */
+static bool has_exact_inverse(const kiln__real_node *number)
+{
+    int exponent;
+    return number->kind == KILN__REAL_NUMBER && fabs(frexp(number->value, &exponent)) == 0.5 && abs(exponent) < 100;
+}
+
+static const char *quotient_pattern(const writer *w, const kiln__real_node *node)
+{
+    if (!kiln__real_is_over_scalar(w->real, node))
+        return patterns[node->index];
+    return is_eager(w) && has_exact_inverse(&w->real->nodes[node->args[1]]) ? "@times($, 1 / $)" : "@over($, $)";
 }
 
 /* "(kiln_real)" */
@@ -221,7 +243,7 @@ static void emit_binary(const writer *w, const kiln__real_node *node, kiln__dtyp
     if (node->index == KILN__OPERATOR_MUL)
         emit_product(w, node, in);
     else
-        emit_pattern(w, kiln__real_is_over_scalar(w->real, node) ? "@over($, $)" : patterns[node->index], node, in);
+        emit_pattern(w, quotient_pattern(w, node), node, in);
 }
 
 /* The value of a node as it is calculated in a type. */

@@ -317,6 +317,15 @@ class Steps(KilnTest):
             with self.subTest(spec):
                 self.assert_bad(("run", spec, "--in", x, "--out", self.path("y.npy")), words)
 
+    def test_the_steps_of_a_gpu_stay_apart(self):
+        """ptxas joins a product by a power of two with a function before it, and takes abs.s64 for positive."""
+        show = lambda *words: self.kiln("show", *words).stdout
+        self.assertIn("kiln_times(kiln_op_exp(x), (kiln_real)0x1p+1)", show("op=2 * exp(x) round=eager target=sm_90", "--source"))
+        self.assertIn("kiln_mul((kiln_real)0x1p+1, kiln_op_exp(x))", show("op=2 * exp(x) target=sm_90", "--source"))
+        ptx = show("op=atan2(x, abs(y)) dtype=(f32,i64) target=sm_90", "--ptx")
+        self.assertIn("neg.s64", ptx)
+        self.assertNotIn("abs.s64", ptx)
+
 
 class Broadcast(KilnTest):
     def run_on(self, spec, *arrays, words=(), **options):

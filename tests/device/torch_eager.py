@@ -65,6 +65,11 @@ def without_zeros(term):
     return f"({text} == 0 ? 1 : {text})", torch.where(value == 0, 1, value), torch.where(value == 0, 1, wide)
 
 
+def is_constant(*terms):
+    """Whether all are results with one value: a compiler that knows it calculates a function of it itself."""
+    return all(text.startswith("(") and bool((value == value.flatten()[0]).all()) for text, value, _ in terms)
+
+
 INFIX = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "<": operator.lt, "<=": operator.le,
          ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&&": torch.logical_and,
          "||": torch.logical_or}
@@ -143,12 +148,16 @@ class Expression:
         if kind < 0.75:
             functions = {**UNARY, **(ON_GPU if self.gpu else {})}
             name, a = choose.choice(sorted(functions)), take()
+            if name in ON_GPU and is_constant(a):
+                raise TypeError
             return f"{name}({a[0]})", functions[name](a[1]), functions[name](a[2])
         if kind < 0.9:
             functions = {**BINARY, **(ON_GPU_BINARY if self.gpu else {})}
             name, a, b = choose.choice(sorted(functions)), take(), take()
             if name in ("eq", "lt") and choose.random() < 0.3:
                 b = self.number()
+            if name in ON_GPU_BINARY and is_constant(a, b):
+                raise TypeError
             if name in ("fmod", "remainder") and torch.result_type(a[1], b[1]) == torch.int64:
                 b = without_zeros(b)
             return f"{name}({a[0]}, {b[0]})", functions[name](a[1], b[1]), functions[name](a[2], b[2])
