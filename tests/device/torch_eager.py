@@ -67,7 +67,7 @@ def without_zeros(term):
 
 def is_constant(*terms):
     """Whether all are results with one value: a compiler that knows it calculates a function of it itself."""
-    return all(text.startswith("(") and bool((value == value.flatten()[0]).all()) for text, value, _ in terms)
+    return all("(" in text and bool((value == value.flatten()[0]).all()) for text, value, _ in terms)
 
 
 INFIX = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "<": operator.lt, "<=": operator.le,
