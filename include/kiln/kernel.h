@@ -313,7 +313,7 @@ typedef struct kiln_grid {
  * Arrays must be aligned to their elements. A written array must overlap no other. An output that the template declares
  * `inplace` may be one of the inputs. For a source's function the number and the bytes of arguments are checked if the
  * signature knows them. A pointer parameter takes an array or the value of a pointer. docs/templates.md says how arrays
- * lie in a kernel with strides; kiln_apply takes tensors of any.
+ * lie in a kernel with strides; one that is both written and read lies alike. kiln_apply takes tensors of any strides.
  *
  * On a GPU the call queues the launch, takes no lock and allocates nothing. In a stream that is being captured the
  * launch becomes a node of the graph, and the kernel must outlive the graph. On the cpu all cores compute, and the call

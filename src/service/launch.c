@@ -145,9 +145,20 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
     return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
+/* Whether two arrays have their elements in one order. Of one dimension there is no other. */
+static bool lie_alike(const kiln__plan *plan, uint32_t i, uint32_t j)
+{
+    return plan->dims < 2 || plan->args[i].layout == plan->args[j].layout;
+}
+
 static kiln_status fail_overlap(const passing *p, uint32_t i, uint32_t j)
 {
     const kiln__plan_arg *args = p->kernel->plan->args;
+    if (args[i].in_place && !lie_alike(p->kernel->plan, i, j))
+        return FAIL(p->report, KILN_EOVERLAP,
+                    "arguments %s and %s overlap, and the kernel's layout has their elements in two orders: use "
+                    "separate arrays",
+                    args[i].name, args[j].name);
     if (args[i].in_place && args[i].bytes != args[j].bytes)
         return FAIL(p->report, KILN_EOVERLAP,
                     "arguments %s and %s overlap, and their elements have other sizes: use separate arrays",
@@ -169,7 +180,7 @@ static kiln_status check_overlap(const passing *p)
         if (!overlap(p->values[i], p->bytes[i], p->values[j], p->bytes[j]))
             continue;
         bool same = p->values[i] == p->values[j] && p->bytes[i] == p->bytes[j];
-        if (!same || !plan->args[i].in_place || plan->args[j].role != KILN__ARG_IN)
+        if (!same || !plan->args[i].in_place || plan->args[j].role != KILN__ARG_IN || !lie_alike(plan, i, j))
             return fail_overlap(p, i, j);
     }
     return KILN_OK;

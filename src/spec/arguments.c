@@ -20,28 +20,28 @@ bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
     return false;
 }
 
-bool kiln__arguments_flat(const kiln__arguments *arguments)
+/* Whether there are so many sizes, and they are the shape of every array. */
+static bool sizes_are_shape(const kiln__arguments *arguments, uint32_t count)
 {
-    bool flat = arguments->size_count == 1;
-    for (uint32_t i = 0; i < arguments->arg_count && flat; i++) {
+    bool equal = arguments->size_count == count;
+    for (uint32_t i = 0; i < arguments->arg_count && equal; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
         bool is_array = arg->role <= KILN__ARG_INOUT;
-        flat = arg->role == KILN__ARG_FORMULA || arg->role == KILN__ARG_SCALAR ||
-               (is_array && arg->dims == 1 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0);
+        equal = !is_array || arg->dims == count;
+        for (uint32_t d = 0; d < count && equal && is_array; d++)
+            equal = strcmp(arg->formulas[d], arguments->sizes[d]) == 0;
     }
-    return flat;
+    return equal;
+}
+
+bool kiln__arguments_flat(const kiln__arguments *arguments)
+{
+    return sizes_are_shape(arguments, 1);
 }
 
 bool kiln__arguments_rows(const kiln__arguments *arguments)
 {
-    bool rows = arguments->size_count == 2;
-    for (uint32_t i = 0; i < arguments->arg_count && rows; i++) {
-        const kiln__declared_arg *arg = &arguments->args[i];
-        bool is_array = arg->role <= KILN__ARG_INOUT;
-        rows = !is_array || (arg->dims == 2 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0 &&
-                             strcmp(arg->formulas[1], arguments->sizes[1]) == 0);
-    }
-    return rows;
+    return sizes_are_shape(arguments, 2);
 }
 
 bool kiln__arguments_elementwise(const kiln__arguments *arguments)
@@ -136,9 +136,17 @@ uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *op
     return arg->strides ? words * (uint32_t)sizeof(uint64_t) : kiln__dtype_bytes(kiln__arg_type(arg, operands, k));
 }
 
+/* How the k-th argument lies, where the declared one stands for all of its kind. */
+static kiln__layout layout_of(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
+{
+    if (!arg->each || arg->role > KILN__ARG_INOUT)
+        return KILN__LAYOUT_FULL;
+    return arg->role == KILN__ARG_IN ? operands->inputs[k].layout : operands->outputs[k].layout;
+}
+
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
-    kiln__layout layout = arg->role == KILN__ARG_IN && arg->each ? operands->inputs[k].layout : KILN__LAYOUT_FULL;
+    kiln__layout layout = arg->role == KILN__ARG_IN ? layout_of(arg, operands, k) : KILN__LAYOUT_FULL;
     bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
                (dim == 1 && layout == KILN__LAYOUT_COLUMN);
     return one ? "1" : arg->formulas[dim];
@@ -238,6 +246,7 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     out->declared = arg->type;
     out->type = kiln__arg_type(arg, p->operands, k);
     out->bytes = kiln__arg_bytes(arg, p->operands, k);
+    out->layout = layout_of(arg, p->operands, k);
     out->strides = arg->strides;
     out->dims = arg->dims;
     if (arg->strides)
@@ -290,15 +299,6 @@ static void pair_arrays(kiln__plan *plan)
         }
 }
 
-static void set_layouts(kiln__plan *plan, const kiln__operands *operands)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < operands->output_count; i++)
-        plan->layouts[count++] = operands->outputs[i].layout;
-    for (uint32_t i = 0; i < operands->input_count; i++)
-        plan->layouts[count++] = operands->inputs[i].layout;
-}
-
 static void fill_plan(planner *p)
 {
     const kiln__arguments *arguments = p->arguments;
@@ -308,7 +308,6 @@ static void fill_plan(planner *p)
         for (uint32_t k = 0; k < kiln__arg_count(&arguments->args[i], p->operands); k++)
             add_arg(p, &arguments->args[i], k);
     pair_arrays(p->plan);
-    set_layouts(p->plan, p->operands);
     for (uint32_t i = 0; i < 3; i++) {
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
         if (arguments->grid[i] != NULL)

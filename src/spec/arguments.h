@@ -134,6 +134,7 @@ typedef struct kiln__plan_arg {
     kiln__arg_role role;
     kiln__dtype type;     /* never KILN__DTYPE_UNSET */
     kiln__dtype declared; /* KILN__DTYPE_UNSET, _RESULT or _INPUT: the type follows the spec */
+    kiln__layout layout;  /* of an output or an input of the op */
     bool in_place, strides;
     uint32_t bytes; /* of an element or a number, or of all strides */
     uint32_t dims;
@@ -157,7 +158,6 @@ typedef struct kiln__plan {
     bool flat;                         /* see kiln__arguments_flat */
     bool elementwise; /* see kiln__arguments_elementwise, without strides, and no element depends on its number */
     uint32_t dims;    /* of the strides; 0: there are none */
-    kiln__layout layouts[KILN__OPERANDS_MAX]; /* of the outputs, then the inputs */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */

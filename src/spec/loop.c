@@ -478,8 +478,12 @@ void kiln__loop_of_plan(kiln__loop *out, const kiln__plan *plan, uint64_t n)
     out->count = n;
     out->span = n;
     kiln__plan_extents(plan, (int64_t)n, out->extent);
-    for (uint32_t k = 0; k < out->operands; k++) {
-        out->layouts[k] = plan->layouts[k];
+    for (uint32_t i = 0, written = 0, read = plan->outputs; i < plan->arg_count; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->role > KILN__ARG_INOUT)
+            continue;
+        uint32_t k = arg->role == KILN__ARG_IN ? read++ : written++;
+        out->layouts[k] = arg->layout;
         put_dense(out, k);
     }
 }

@@ -42,6 +42,8 @@ kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
 
 kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k)
 {
+    if (!kiln__template_strided(spec->template))
+        return KILN__LAYOUT_FULL;
     return k < spec->layout_count ? spec->layouts[k] : KILN__LAYOUT_UNIT;
 }
 
@@ -63,6 +65,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     }
     for (uint32_t k = 0; k < out.output_count; k++) {
         kiln__dtype result = kiln__spec_result(spec, k);
+        out.outputs[k].layout = kiln__spec_out_layout(spec, k);
         out.outputs[k].type = result != KILN__DTYPE_UNSET ? result : spec->dtype;
         out.outputs[k].name = named && op->output_names[k][0] != '\0' ? op->output_names[k]
                               : out.output_count > 1                  ? outputs[k]

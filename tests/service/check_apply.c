@@ -492,6 +492,35 @@ START_TEST(test_apply__kernels_with_strides_launch_no_elements)
 }
 END_TEST
 
+/* Of one array the kernel would read elements that it has written. */
+START_TEST(test_apply__a_launch_in_place_has_one_order_of_elements)
+{
+    static const struct {
+        const char *layout;
+        kiln_status status;
+    } cases[] = {
+        { "1d(unit,any)", KILN_OK },
+        { "2d(any,any)", KILN_OK },
+        { "2d(unit,any)", KILN_EOVERLAP },
+        { "3d(any,unit)", KILN_EOVERLAP },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "op=relu6(x)+1 template=strided layout=%s", cases[i].layout);
+        kiln_kernel *kernel = kiln_test_get(service, text);
+        for (int j = 0; j < 4096; j++)
+            memory[0][j] = 2;
+        const void *ins[] = { memory[0] };
+        kiln_status status = kiln_launch_n(kernel, 4096, (void *[]){ memory[0] }, 1, ins, 1, NULL, &report);
+        ck_assert_msg(status == cases[i].status, "%s: %s", text, report.message);
+        ck_assert(status == KILN_OK || strstr(report.message, "in two orders: use separate arrays") != NULL);
+        for (int j = 0; j < 4096; j++)
+            ck_assert(memory[0][j] == (status == KILN_OK ? 3 : 2));
+        kiln_kernel_release(kernel);
+    }
+}
+END_TEST
+
 /* ---- The stand-in driver */
 
 static const kiln_fake *fake;
@@ -672,6 +701,7 @@ Suite *kiln_test_service_apply_suite(void)
     tcase_add_test(cpu, test_apply__refuses_other_types_and_sizes_of_a_users_template);
     tcase_add_test(cpu, test_apply__an_array_beside_the_inputs_has_no_layout);
     tcase_add_test(cpu, test_apply__kernels_with_strides_launch_no_elements);
+    tcase_add_test(cpu, test_apply__a_launch_in_place_has_one_order_of_elements);
     suite_add_tcase(suite, cpu);
     kiln_test_temp_use(gpu);
     tcase_add_checked_fixture(gpu, open_gpu, close_service);

@@ -365,9 +365,12 @@ static const struct {
 START_TEST(test_loop__a_launch_without_tensors_has_the_layout_of_its_kernel)
 {
     static const kiln__layout words[] = { KILN__LAYOUT_UNIT, KILN__LAYOUT_ANY, KILN__LAYOUT_CROSS, KILN__LAYOUT_SAME };
-    kiln__plan plan = { .dims = shapes[_i].dims, .outputs = 2, .inputs = 2 };
+    kiln__plan plan = { .dims = shapes[_i].dims, .outputs = 2, .inputs = 2, .arg_count = 4 };
     kiln__loop loop;
-    memcpy(plan.layouts, words, sizeof(words));
+    for (uint32_t k = 0; k < 4; k++) {
+        plan.args[k].role = k < 2 ? KILN__ARG_OUT : KILN__ARG_IN;
+        plan.args[k].layout = words[k];
+    }
     kiln__loop_of_plan(&loop, &plan, shapes[_i].n);
     for (uint32_t d = 0; d < plan.dims; d++) {
         ck_assert_int_eq(loop.extent[d], shapes[_i].extents[d]);
