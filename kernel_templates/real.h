@@ -359,9 +359,7 @@ KILN_FN kiln_real kiln_neg(kiln_real a)
 #endif
 }
 
-#endif
-
-#if !defined(KILN_WHOLE)
+#else
 
 KILN_FN kiln_real kiln_neg(kiln_real a)
 {

@@ -191,18 +191,29 @@ static bool is_eager(const writer *w)
     return w->style != NULL && w->style->eager;
 }
 
+/* Which argument of a product is a constant that the product is named for: a parameter, or in a step that is rounded by
+ * itself a number. -1: none. */
+static int find_factor(const writer *w, const kiln__real_node *node)
+{
+    const kiln__real_node *nodes = w->real->nodes;
+    for (int j = 1; j >= 0; j--)
+        if (nodes[node->args[j]].scalar)
+            return j;
+    for (int j = 1; j >= 0 && is_eager(w); j--)
+        if (nodes[node->args[j]].kind == KILN__REAL_NUMBER)
+            return j;
+    return -1;
+}
+
 /* A factor that is a parameter is often 1: kiln_scale leaves it out then, as compilers may not with kiln_mul. */
 static void emit_product(const writer *w, const kiln__real_node *node, kiln__dtype in)
 {
-    const kiln__real_node *nodes = w->real->nodes;
-    const kiln__real_node *left = &nodes[node->args[0]], *right = &nodes[node->args[1]];
-    bool second = right->scalar || (!left->scalar && right->kind == KILN__REAL_NUMBER);
-    const kiln__real_node *factor = second ? right : left;
-    bool times = is_eager(w) && factor->kind == KILN__REAL_NUMBER, swaps = times || factor->scalar;
-    emit_name(w, in, times ? "times(" : factor->scalar ? "scale(" : "mul(");
-    emit_value(w, node->args[swaps && !second ? 1 : 0], in);
+    const int factor = find_factor(w, node), last = factor == 0 ? 0 : 1;
+    const bool scales = factor >= 0 && w->real->nodes[node->args[factor]].scalar;
+    emit_name(w, in, scales ? "scale(" : factor >= 0 ? "times(" : "mul(");
+    emit_value(w, node->args[1 - last], in);
     kiln__text_append(w->out, ", ");
-    emit_value(w, node->args[swaps && !second ? 0 : 1], in);
+    emit_value(w, node->args[last], in);
     kiln__text_append(w->out, ")");
 }
 
