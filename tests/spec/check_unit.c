@@ -214,6 +214,44 @@ START_TEST(test_unit__different_specs_give_different_source)
 }
 END_TEST
 
+static void drop_all(char *text, const char *word)
+{
+    for (char *at = text; (at = strstr(at, word)) != NULL;)
+        memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
+}
+
+/* A user's op of the text of one of Kiln's has its source but for the name, and so its speed. Cases of a row for some
+ * dtypes are left out: a definition has none. */
+START_TEST(test_unit__a_definition_of_an_ops_text_is_as_fast_as_the_op)
+{
+    static const char *const dtypes[] = { "i32", "f16", "f32" };
+    char text[KILN__DEFINITION_MAX + 8];
+    int compared = 0;
+    for (uint32_t i = 0; i < catalog.ops.row_count; i++) {
+        ck_assert_int_eq(kiln__op_load(&catalog.ops, i, NULL), KILN_OK);
+        const kiln__op *op = kiln__op_at(&catalog.ops, i);
+        if (op->case_count > 0)
+            continue;
+        snprintf(text, sizeof(text), "user_%s", op->definition);
+        ck_assert_msg(kiln__op_define(&catalog.ops, text, NULL) == KILN_OK, "%s", text);
+        const char *dtype = dtypes[strncmp(op->name, "bitwise", 7) == 0 ? 0 : compared % COUNT(dtypes)];
+        snprintf(text, sizeof(text), "op=%s dtype=%s", op->name, dtype);
+        kiln__unit *own = make(text);
+        snprintf(text, sizeof(text), "op=user_%s dtype=%s", op->name, dtype);
+        kiln__unit *users = make(text);
+        char *source = kiln__strdup(users->source);
+        drop_all(source, "user_");
+        ck_assert_str_ne(own->source, users->source);
+        ck_assert_str_eq(own->source, source);
+        kiln__free(source);
+        kiln__unit_free(own);
+        kiln__unit_free(users);
+        compared++;
+    }
+    ck_assert_int_ge(compared, 100);
+}
+END_TEST
+
 START_TEST(test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable)
 {
     kiln__unit *torch = make("op=sigmoid"), *fast = make("op=sigmoid math=fast"), *none = make("op=tanh math=portable");
@@ -455,6 +493,7 @@ Suite *kiln_test_spec_unit_suite(void)
     tcase_add_test(tcase, test_unit__target_is_no_part_of_the_source);
     tcase_add_test(tcase, test_unit__differently_written_equal_specs_give_equal_units);
     tcase_add_test(tcase, test_unit__different_specs_give_different_source);
+    tcase_add_test(tcase, test_unit__a_definition_of_an_ops_text_is_as_fast_as_the_op);
     tcase_add_test(tcase, test_unit__an_arithmetic_has_its_define_and_contracts_unless_portable);
     tcase_add_test(tcase, test_unit__inputs_of_several_types_have_their_own);
     tcase_add_test(tcase, test_unit__outputs_and_scalars_are_parameters);
