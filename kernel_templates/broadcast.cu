@@ -10,7 +10,7 @@
 //! arg      inverse uint32 = cols < 2 || cols >= tile ? 0 : 4294967295 / cols + 1
 //! arg      s... f64
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
-//! param    elems  1..64 = sm == 0 ? 64 : max(min(16 / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
+//! param    elems  1..64 = sm == 0 ? 64 : max(min((operations > 15 && bytes > 1 && n_hint * bytes > 4194304 ? 32 : 16) / min(bytes, out_bytes), 64 / max(bytes, out_bytes)), vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / max(bytes, out_bytes)) -- elements per memory access
 //! param    cache  plain,stream = plain                          -- cache hint of stores, and of loads of full arrays
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector

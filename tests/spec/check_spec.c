@@ -479,6 +479,10 @@ static const struct {
       "op=gelu dtype=f16 block=128 elems=8 vector=8 cache=plain target=sm_90 n=1000" },
     { "op=gelu dtype=f16 n=18446744073709551615", &sm_90,
       "op=gelu dtype=f16 block=128 elems=16 vector=8 cache=plain target=sm_90 n=18446744073709551615" },
+    { "op=gelu(x+y) template=broadcast dtype=f16", &sm_90,
+      "op=gelu(x+y) template=broadcast dtype=f16 block=128 elems=16 vector=8 cache=plain target=sm_90" },
+    { "op=x+y template=broadcast dtype=f16", &sm_90,
+      "op=x+y template=broadcast dtype=f16 block=128 elems=8 vector=8 cache=plain target=sm_90" },
     /* The widest of the types bounds an access, the narrowest tells how many elements a thread has. */
     { "op=eq(x,y) dtype=f32", &sm_90, "op=eq(x,y) dtype=f32 block=128 elems=16 vector=4 cache=plain target=sm_90" },
     { "op=copy dtype=u8 out=f64", &sm_90,
