@@ -80,7 +80,8 @@ MESSAGES = {
 # Lines that nothing can run: a pattern and what the lines are.
 TEXT = [
     (r".*-->|.*\+--|.*->.*->|.*\|miss|.*\.c +\S+\.c", "a figure"),
-    (r"(line|field|value|op|argument|number|blank|lists|item) +=|\| ", "the grammar, which the fuzz target spec reads"),
+    (r"(line|field|value|layout|op|outputs|choice|binary|unary|primary|call|argument|number|blank|lists|item) +=|\| ",
+     "the grammar, which the fuzz target spec reads"),
     (r"NAME(\(.*\))? = \(?EXPRESSION", "the form of a definition"),
     (r"[+=/-] <place> ", "the form of a list of reads, which the fuzz target reads reads"),
 ]
