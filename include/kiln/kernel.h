@@ -409,12 +409,14 @@ typedef struct kiln_op_info {
     const char *nan;        /* on NaN, infinities and signed zeros, likewise; "": nothing is said */
     const char *elsewhere;  /* on other definitions of the name, likewise */
     const char *functions;  /* that have other bits on the cpu than CUDA's, "exp 4 ulp, erf 4 ulp": how far they may be
-                               apart with math=torch; "": GPU and cpu have the same bits */
+                               apart with math=torch; "sums" first: it adds in another order; "": GPU and cpu have the
+                               same bits */
     const char *fast_functions; /* of which math=fast takes a fast form on a GPU, "div 2 ulp": how far that may be from
                                    the true value, of exp_add that of its exp; "": none */
     int portable;               /* 1: math=portable can build it */
     int whole_only;             /* 1: it takes whole numbers alone */
     int truth;                  /* 1: it is a comparison, so that its first output is bool */
+    int reduces;                /* 1: it reduces an axis, as softmax does: its kernels take rows and columns */
     uint32_t inputs, params, outputs;
     const char *origin; /* "": Kiln's; "defined": user-defined */
 } kiln_op_info;

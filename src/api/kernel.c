@@ -342,6 +342,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
                               .portable = kiln__op_is_portable(op),
                               .whole_only = op->real->integral,
                               .truth = kiln__real_root(op->real, 0)->truth,
+                              .reduces = op->real->reductions > 0,
                               .outputs = op->outputs,
                               .inputs = op->inputs,
                               .params = op->params,

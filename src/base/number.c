@@ -168,6 +168,14 @@ bool kiln__number_is_wide(double value)
     return exponent_of(value, &bits) >= 1023 + 31 && bits != (uint64_t)(1023 + 31 + 2048) << 52; /* -2^31 */
 }
 
+uint64_t kiln__number_step(uint64_t n)
+{
+    const unsigned kept = 3;
+    unsigned bits = n > 0 ? 64 - (unsigned)__builtin_clzll(n) : 0;
+    uint64_t unit = bits > kept ? UINT64_C(1) << (bits - kept) : 1, rest = n % unit;
+    return rest == 0 || n > UINT64_MAX - unit ? n : n - rest + unit;
+}
+
 unsigned kiln__number_octave(uint64_t n)
 {
     unsigned floor = n > 0 ? 63 - (unsigned)__builtin_clzll(n) : 0;

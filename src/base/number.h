@@ -24,6 +24,9 @@ bool kiln__number_is_wide(double value);
 /* The logarithm of a number to base 2, rounded to the nearest whole number; 0 for 0. */
 unsigned kiln__number_octave(uint64_t n);
 
+/* A number rounded up to three significant bits, so that few numbers stand for all: 4097 becomes 5120. */
+uint64_t kiln__number_step(uint64_t n);
+
 /* The decimal text with the fewest digits that reads back as the same double: "0.2", "-1", "100", "1e-30", "inf".
  * Plain from 1e-4 to below 1e16, else with an exponent. -0 is "-0"; NaN is "nan". */
 void kiln__number_format(char out[KILN__NUMBER_SIZE], double value);

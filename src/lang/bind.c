@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "lang/primitive.h"
+#include "lang/reduction.h"
 #include "lang/syntax.h"
 #include <float.h>
 #include <math.h>
@@ -19,6 +20,7 @@ typedef struct binder {
     kiln__real *out;
     kiln__word locals[KILN__REAL_LOCALS_MAX]; /* their names */
     const char *params[KILN__SCALARS_MAX]; /* of each scalar, the parameter in whose place it first stands, or NULL */
+    uint16_t bodies[KILN__OUTPUTS_MAX];    /* of the op that was expanded last, the node of each output */
     kiln_status status;
     kiln_report *report;
 } binder;
@@ -54,7 +56,7 @@ bool kiln__real_is_reserved(kiln__word name, bool functions)
 
 static uint32_t cost_of(const binder *b, const kiln__real_node *node)
 {
-    if (node->output > 0) /* counted with the first */
+    if (node->output > 0 || node->body > 0) /* counted with the first, or with the body */
         return 0;
     switch ((kiln__real_kind)node->kind) {
     case KILN__REAL_BINARY:
@@ -66,6 +68,7 @@ static uint32_t cost_of(const binder *b, const kiln__real_node *node)
     case KILN__REAL_NEGATE:
     case KILN__REAL_NOT:
     case KILN__REAL_CHOICE:
+    case KILN__REAL_REDUCTION:
         return 1;
     default:
         return 0;
@@ -75,7 +78,8 @@ static uint32_t cost_of(const binder *b, const kiln__real_node *node)
 /* An op counts with the depth of its expression: a compiler inlines it. */
 static uint32_t depth_of(const binder *b, const kiln__real_node *node)
 {
-    const kiln__real *inside = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index)->real : NULL;
+    const bool calls = node->kind == KILN__REAL_OP && node->body == 0;
+    const kiln__real *inside = calls ? kiln__op_at(b->scope->ops, node->index)->real : NULL;
     return inside != NULL ? kiln__real_root(inside, node->output)->depth + 1u : 1;
 }
 
@@ -106,6 +110,8 @@ static bool is_whole(const binder *b, const kiln__real_node *node)
         return kiln__primitive_at(node->index)->domain != KILN__DOMAIN_REAL;
     case KILN__REAL_OP:
         return kiln__op_of_integers(kiln__op_at(b->scope->ops, node->index))->whole;
+    case KILN__REAL_REDUCTION:
+        return kiln__reduction_is_whole((kiln__reduction)node->index);
     case KILN__REAL_NUMBER:
         return !node->pointed && kiln__number_is_whole(node->value);
     case KILN__REAL_SCALAR:
@@ -134,6 +140,8 @@ static bool is_exact(const binder *b, const kiln__real_node *node)
 {
     if (node->kind == KILN__REAL_FUNCTION)
         return kiln__primitive_at(node->index)->ulps == 0;
+    if (node->kind == KILN__REAL_REDUCTION)
+        return kiln__reduction_is_exact((kiln__reduction)node->index);
     return node->kind != KILN__REAL_OP || kiln__op_is_exact(kiln__op_at(b->scope->ops, node->index));
 }
 
@@ -144,6 +152,10 @@ static bool is_truth(const binder *b, const kiln__real_node *node)
         return kiln__real_root(kiln__op_at(b->scope->ops, node->index)->real, node->output)->truth;
     if (node->kind == KILN__REAL_CHOICE)
         return b->out->nodes[node->args[1]].truth && b->out->nodes[node->args[2]].truth;
+    if (node->kind == KILN__REAL_REDUCTION && !kiln__reduction_is_truth((kiln__reduction)node->index))
+        return kiln__reduction_is_exact((kiln__reduction)node->index) && b->out->nodes[node->args[0]].truth;
+    if (node->kind == KILN__REAL_REDUCTION)
+        return true;
     return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
 }
 
@@ -154,15 +166,34 @@ static void mark_node(const binder *b, kiln__real_node *node)
     bool joins =
         node->kind == KILN__REAL_NEGATE || (node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_ADD);
     node->truth = is_truth(b, node);
+    node->varies = node->kind == KILN__REAL_INPUT || node->kind == KILN__REAL_INDEX;
     node->scalar = node->kind == KILN__REAL_PARAM;
     node->constant = joins || node->scalar || node->kind == KILN__REAL_NUMBER;
     for (uint32_t i = 0; i < node->count; i++) {
         node->depth = nodes[node->args[i]].depth > node->depth ? nodes[node->args[i]].depth : node->depth;
         node->constant = node->constant && nodes[node->args[i]].constant;
         node->scalar = node->scalar || nodes[node->args[i]].scalar;
+        node->varies = node->varies || nodes[node->args[i]].varies;
+    }
+    if (node->body > 0) {
+        node->varies = nodes[node->body].varies;
+        node->depth = nodes[node->body].depth;
     }
     node->scalar = node->scalar && node->constant;
     node->depth = (uint16_t)(node->depth + depth_of(b, node));
+}
+
+/* The value of a reduction is the same along the axis, and its argument is not. */
+static void mark_reduction(binder *b, const char *at, kiln__real_node *node)
+{
+    kiln__reduction reduction = (kiln__reduction)node->index;
+    if (!node->varies)
+        FAIL(b, at, "%s reduces an axis, and its argument is the same all along it", kiln__reduction_name(reduction));
+    if (b->out->reductions == KILN__REAL_REDUCTIONS_MAX)
+        FAIL(b, at, "an expression reduces at most %d times", KILN__REAL_REDUCTIONS_MAX);
+    node->varies = false;
+    b->out->reductions++;
+    b->out->summed = b->out->summed || !kiln__reduction_is_exact(reduction);
 }
 
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
@@ -173,6 +204,8 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
     if (b->status != KILN_OK)
         return 0;
     mark_node(b, &node);
+    if (node.kind == KILN__REAL_REDUCTION)
+        mark_reduction(b, at, &node);
     if (node.depth > depth_max)
         FAIL(b, at, "the expression is nested deeper than %u: name a part of it as an op", depth_max);
     b->out->operations += cost_of(b, &node);
@@ -527,6 +560,27 @@ static void take_left_out(binder *b, const op_call *c, kiln__real_node *out)
     }
 }
 
+/* Adds the nodes of an op's definition, with the arguments of a call in place of its inputs and parameters. Finds the
+ * nodes of its outputs. */
+static void expand_op(binder *b, const char *at, const kiln__op *op, const uint16_t *args)
+{
+    const kiln__real *real = op->real;
+    uint16_t made[KILN__REAL_NODES_MAX];
+    for (uint32_t i = 0; i < real->count && b->status == KILN_OK; i++) {
+        kiln__real_node node = real->nodes[i];
+        node.inside = true;
+        node.depth = 0;
+        for (uint32_t j = 0; j < node.count; j++)
+            node.args[j] = made[node.args[j]];
+        node.body = node.body > 0 ? made[node.body] : 0;
+        made[i] = node.kind == KILN__REAL_INPUT   ? args[node.index]
+                  : node.kind == KILN__REAL_PARAM ? args[op->inputs + node.index]
+                                                  : add_node(b, at, node);
+    }
+    for (uint32_t i = 0; i < real->outputs && b->status == KILN_OK; i++)
+        b->bodies[i] = made[real->roots[i]];
+}
+
 static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *op, kiln__real_node *node,
                              bool outermost)
 {
@@ -545,12 +599,59 @@ static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *
              op->signature);
     take_left_out(b, &c, node);
     node->count = (uint16_t)(op->inputs + op->params);
+    if (op->real->reductions > 0) {
+        expand_op(b, call->text.text, op, node->args);
+        node->body = b->bodies[0];
+    }
     return add_node(b, call->text.text, *node);
+}
+
+/* Whether a call is one of a reduction: max(x) is, and max(x, y) is not. */
+static bool is_reduction(const kiln__node *call)
+{
+    bool reduces = kiln__reduction_find(call->text) < KILN__REDUCTIONS;
+    return reduces && (call->count == 1 || kiln__primitive_find(call->text) < 0);
+}
+
+/* The value of correction=, behind the argument. */
+static double bind_correction(binder *b, const kiln__node *call, kiln__reduction reduction)
+{
+    const kiln__node *nodes = b->tree->nodes, *named = &nodes[nodes[call->first].next];
+    const kiln__real_node *value = &b->out->nodes[b->bound[named - nodes]];
+    if (named->kind != KILN__NODE_NAMED || !kiln__word_is(named->text, "correction") ||
+        !kiln__reduction_corrects(reduction))
+        FAIL(b, named->text.text, "%s takes an array%s", kiln__reduction_name(reduction),
+             kiln__reduction_corrects(reduction) ? " and correction=NUMBER" : " and nothing else");
+    else if (value->kind != KILN__REAL_NUMBER)
+        FAIL(b, named->text.text, "correction is a number");
+    if (b->status != KILN_OK)
+        return 0;
+    b->out->count -= value + 1 == &b->out->nodes[b->out->count]; /* it is no value of the expression */
+    return value->value;
+}
+
+static uint16_t bind_reduction(binder *b, const kiln__node *call)
+{
+    kiln__reduction reduction = kiln__reduction_find(call->text);
+    kiln__real_node node = { .kind = KILN__REAL_REDUCTION, .index = (uint16_t)reduction, .count = 1 };
+    const uint32_t most = kiln__reduction_corrects(reduction) ? 2 : 1;
+    if (call->count < 1 || call->count > most)
+        refuse_count(b, call->text, 1, most, call->count);
+    else if (b->tree->nodes[call->first].kind == KILN__NODE_NAMED)
+        FAIL(b, call->text.text, "%s takes an array first", kiln__reduction_name(reduction));
+    if (b->status != KILN_OK)
+        return 0;
+    node.args[0] = b->bound[call->first];
+    if (call->count > 1)
+        node.value = bind_correction(b, call, reduction);
+    return add_node(b, call->text.text, node);
 }
 
 static uint16_t bind_call(binder *b, const kiln__node *call, bool outermost)
 {
     kiln__real_node node = { 0 };
+    if (is_reduction(call))
+        return bind_reduction(b, call);
     const kiln__op *op = find_callee(b, call->text, &node);
     if (b->status != KILN_OK)
         return 0;
@@ -602,6 +703,9 @@ static uint16_t bind_outermost_name(binder *b, const kiln__node *node)
         return bind_name(b, name);
     if (kiln__op_is_letter(name))
         FAIL(b, name.text, "'%c' is an array: write an op of it, such as copy", name.text[0]);
+    if (kiln__reduction_find(name) < KILN__REDUCTIONS)
+        FAIL(b, name.text, "'%s' reduces an array: write %s(x)", kiln__word_quote(name).text,
+             kiln__word_quote(name).text);
     if (kiln__primitive_find(name) >= 0)
         refuse_bare(b, name);
     refuse_callee(b, name);
@@ -811,6 +915,7 @@ static void spread_op(binder *b)
     for (; out->outputs < outputs && b->status == KILN_OK; out->outputs++) {
         kiln__real_node next = call;
         next.output = (uint8_t)out->outputs;
+        next.body = next.body > 0 ? b->bodies[out->outputs] : 0;
         next.depth = 0;
         out->roots[out->outputs] = add_node(b, b->scope->text, next);
     }

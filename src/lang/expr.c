@@ -2,6 +2,7 @@
 #include "lang/expr.h"
 
 #include "base/number.h"
+#include "lang/reduction.h"
 #include "lang/syntax.h"
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,17 @@ static void append_op(const writer *w, const kiln__real_node *node)
     append_arguments(w, node, outermost && op->inputs == 1 && is_x ? 1 : 0);
 }
 
+static void append_reduction(const writer *w, const kiln__real_node *node)
+{
+    char number[KILN__NUMBER_SIZE];
+    kiln__number_format(number, node->value);
+    kiln__text_printf(w->out, "%s(", kiln__reduction_name((kiln__reduction)node->index));
+    append_node(w, node->args[0], BINDS_CHOICE);
+    if (node->value != 0)
+        kiln__text_printf(w->out, ",correction=%s", number);
+    kiln__text_append(w->out, ")");
+}
+
 /* A sum or product of equals is read from the left, so that its right side needs parentheses. */
 static void append_binary(const writer *w, const kiln__real_node *node)
 {
@@ -153,6 +165,9 @@ static void append_node(const writer *w, uint16_t index, int binds)
         break;
     case KILN__REAL_OP:
         append_op(w, node);
+        break;
+    case KILN__REAL_REDUCTION:
+        append_reduction(w, node);
         break;
     case KILN__REAL_PARAM: /* of definitions alone */
         break;

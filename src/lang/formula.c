@@ -13,7 +13,8 @@ typedef enum action {
     ACTION_CHOICE,
     ACTION_MIN,
     ACTION_MAX,
-    ACTION_GCD
+    ACTION_GCD,
+    ACTION_POW2
 } action;
 
 enum { DEPTH_MAX = 64 };
@@ -46,6 +47,15 @@ static kiln__number_or greatest_divisor(int64_t left, int64_t right)
         b = next;
     }
     return checked(a > INT64_MAX, (int64_t)a);
+}
+
+/* The least power of two that is not below a number. */
+static kiln__number_or power_above(int64_t least)
+{
+    int64_t power = 1;
+    while (power < least && power <= INT64_MAX / 2)
+        power *= 2;
+    return checked(power < least, power);
 }
 
 static kiln__number_or divide(bool remainder, int64_t left, int64_t right)
@@ -95,6 +105,8 @@ static kiln__number_or apply_to_values(int what, int64_t a, int64_t b)
         return number(a < b ? a : b);
     case ACTION_MAX:
         return number(a > b ? a : b);
+    case ACTION_POW2:
+        return power_above(a);
     default:
         return greatest_divisor(a, b);
     }
@@ -308,21 +320,28 @@ static kiln_status build_name(builder *b, const kiln__node *node, operand *out)
 
 static kiln_status find_action(builder *b, const kiln__node *node, int *out)
 {
-    static const char *const functions[] = { "min", "max", "gcd" };
+    static const struct {
+        const char *name;
+        uint32_t arity;
+    } functions[] = { { "min", 2 }, { "max", 2 }, { "gcd", 2 }, { "pow2", 1 } };
+    uint32_t arity = node->count;
     char what[64];
     *out = node->kind == KILN__NODE_BINARY   ? (int)node->sign
            : node->kind == KILN__NODE_NEGATE ? (int)ACTION_NEGATE
            : node->kind == KILN__NODE_NOT    ? (int)ACTION_NOT
            : node->kind == KILN__NODE_CHOICE ? (int)ACTION_CHOICE
                                              : 0;
-    for (int i = 0; i < 3 && node->kind == KILN__NODE_CALL; i++)
-        if (kiln__word_is(node->text, functions[i]))
+    for (int i = 0; i < 4 && node->kind == KILN__NODE_CALL; i++)
+        if (kiln__word_is(node->text, functions[i].name)) {
             *out = ACTION_MIN + i;
+            arity = functions[i].arity;
+        }
     if (*out == 0)
-        return fail(b, "min, max and gcd are the functions there are, not", node->text);
-    if (node->kind != KILN__NODE_CALL || node->count == 2)
+        return fail(b, "min, max, gcd and pow2 are the functions there are, not", node->text);
+    if (node->count == arity)
         return KILN_OK;
-    snprintf(what, sizeof(what), "%s takes 2 arguments, got %u", functions[*out - ACTION_MIN], node->count);
+    snprintf(what, sizeof(what), "%s takes %u argument%s, got %u", functions[*out - ACTION_MIN].name, arity,
+             arity == 1 ? "" : "s", node->count);
     return fail(b, what, (kiln__word){ NULL, 0 });
 }
 

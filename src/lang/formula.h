@@ -1,7 +1,7 @@
 /* Integer formulas of template declarations: "elems % vector == 0", "sm == 0 ? 1024 : 128", "(n + tile - 1) / tile".
  *
- * C's operators on 64-bit integers (lang/syntax.h), the functions min, max and gcd, and names of variables. Overflow
- * and division by zero have no value; a branch that is not taken needs none. Pure. */
+ * C's operators on 64-bit integers (lang/syntax.h), the functions min, max, gcd and pow2, and names of variables.
+ * Overflow and division by zero have no value; a branch that is not taken needs none. Pure. */
 #ifndef KILN_LANG_FORMULA_H
 #define KILN_LANG_FORMULA_H
 

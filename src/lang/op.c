@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "lang/real.h"
+#include "lang/reduction.h"
 #include <stdio.h>
 
 const char *const kiln__input_names[KILN__INPUTS_MAX] = { "x", "y", "z", "x4", "x5", "x6", "x7", "x8" };
@@ -302,7 +303,7 @@ static kiln_status read_signature(reader *r)
     if (name.length == 0)
         return expected(r, "NAME(x) = EXPRESSION, with the name of an op");
     if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE ||
-        kiln__real_is_reserved(name, r->notes == NULL))
+        kiln__real_is_reserved(name, r->notes == NULL) || kiln__reduction_find(name) < KILN__REDUCTIONS)
         return FAIL(
             r, name.text,
             "'%s' cannot name an op: it means something else, or is not of at most %d lower-case letters, digits "
@@ -414,6 +415,8 @@ static kiln_status read_case(reader *r, kiln__word line)
         status = FAIL(r, at, "expected nothing more at '%s'", kiln__word_quote(kiln__word_of(at)).text);
     if (status == KILN_OK && real->outputs != op->outputs)
         status = FAIL(r, r->scope.text, "the op gives %u values, and here %u", op->outputs, real->outputs);
+    if (status == KILN_OK && (op->real->reductions > 0 || real->reductions > 0))
+        status = FAIL(r, r->scope.text, "an op that reduces has one expression for all dtypes");
     if (status == KILN_OK && guard.failed)
         status = fail_memory(r);
     if (status == KILN_OK)
@@ -454,6 +457,8 @@ static kiln_status read_bound(reader *r)
     kiln__word word = take_name(r);
     if (!kiln__word_is(word, "ulp"))
         return FAIL(r, word.text, "write within %s ulp of EXPRESSION", kiln__word_quote(number).text);
+    if (op->real->reductions > 0)
+        return FAIL(r, start, "a bound is for ops of one element: this one reduces");
     op->bounded = true;
     kiln__word_skip_blanks(&r->at);
     if (*r->at == '\0')
@@ -464,6 +469,8 @@ static kiln_status read_bound(reader *r)
     kiln_status status = kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
     if (status == KILN_OK && op->reference->outputs != op->outputs)
         return FAIL(r, word.text, "the op gives %u values, and the reference %u", op->outputs, op->reference->outputs);
+    if (status == KILN_OK && op->reference->reductions > 0)
+        return FAIL(r, word.text, "a reference is an expression of one element, without reductions");
     return status;
 }
 
@@ -531,10 +538,11 @@ static void append_function(const kiln__op *op, uint32_t output, const kiln__op_
     kiln__text_append(out, op->case_count > 0 ? "#endif\n}\n" : "}\n");
 }
 
+/* An op that reduces has no function of one element. */
 static char *make_text(const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text out = { 0 };
-    for (uint32_t i = 0; i < op->outputs; i++)
+    for (uint32_t i = 0; i < op->outputs && op->real->reductions == 0; i++)
         append_function(op, i, table, &out);
     return kiln__text_take(&out);
 }
@@ -639,6 +647,12 @@ bool kiln__op_is_portable(const kiln__op *op)
     return portable;
 }
 
+static bool equal_expressions(const kiln__op *a, const kiln__op *b)
+{
+    bool reduces = a->real->reductions > 0 || b->real->reductions > 0;
+    return reduces ? strcmp(a->definition, b->definition) == 0 : strcmp(a->text, b->text) == 0;
+}
+
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text one = { 0 }, other = { 0 };
@@ -656,7 +670,7 @@ static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op 
 
 bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table)
 {
-    return strcmp(a->signature, b->signature) == 0 && strcmp(a->text, b->text) == 0 && a->bounded == b->bounded &&
+    return strcmp(a->signature, b->signature) == 0 && equal_expressions(a, b) && a->bounded == b->bounded &&
            a->ulps == b->ulps && equal_text(a->reference, b->reference, a, table);
 }
 
@@ -859,7 +873,7 @@ void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functi
             function_calls(kiln__op_at(table, i), whole, functions, marked, function_marks);
     append_functions(functions, function_marks, out);
     for (uint32_t i = 0; i < count; i++)
-        if (marked[i]) {
+        if (marked[i] && kiln__op_at(table, i)->text[0] != '\0') {
             kiln__text_append(out, kiln__op_at(table, i)->text);
             kiln__text_append(out, "\n");
         }

@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "lang/primitive.h"
+#include "lang/reduction.h"
 #include "lang/syntax.h"
 #include "lang/typing.h"
 #include <math.h>
@@ -25,6 +26,12 @@ bool kiln__real_is_division(const kiln__real *real, const kiln__real_node *node)
 {
     return node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV &&
            !kiln__real_is_over_scalar(real, node);
+}
+
+/* Whether the value of a node is one for a row, and no number. */
+static bool is_of_row(const kiln__real_node *node)
+{
+    return !node->varies && node->count > 0 && !node->constant;
 }
 
 /* The number of the local, among the first `count`, that a node is, or -1. */
@@ -78,11 +85,15 @@ static bool is_mixed(const writer *w)
     return w->style != NULL && w->style->typing->mixed;
 }
 
-/* The name of a function or type that belongs to a type of values: "kiln_add", "kiln_i64_add". */
+void kiln__real_emit_name(const kiln__real_style *style, kiln__dtype in, const char *name, kiln__text *out)
+{
+    bool apart = style != NULL && style->typing->mixed && in != style->typing->dtype;
+    kiln__text_printf(out, "kiln_%s%s%s", apart ? kiln__dtype_name(in) : "", apart ? "_" : "", name);
+}
+
 static void emit_name(const writer *w, kiln__dtype in, const char *name)
 {
-    bool apart = is_mixed(w) && in != w->style->typing->dtype;
-    kiln__text_printf(w->out, "kiln_%s%s%s", apart ? kiln__dtype_name(in) : "", apart ? "_" : "", name);
+    kiln__real_emit_name(w->style, in, name, w->out);
 }
 
 /* The C text of operators: @ stands for the begin of a name, $ for the value of the next argument, # for it as a
@@ -186,6 +197,16 @@ static void emit_op(const writer *w, const kiln__real_node *node, kiln__dtype in
     emit_call(w, name, node, in);
 }
 
+/* The value of a node that the definition of an op is, or a reduction: it has the type of the node already. */
+static void emit_reduced(const writer *w, uint16_t index, kiln__dtype in)
+{
+    const kiln__real_node *node = &w->real->nodes[index];
+    if (node->kind == KILN__REAL_OP)
+        emit_value(w, node->body, in);
+    else
+        kiln__text_printf(w->out, "row->r%u", w->style->places[index]);
+}
+
 static bool is_eager(const writer *w)
 {
     return w->style != NULL && w->style->eager;
@@ -224,8 +245,19 @@ static bool has_exact_inverse(const kiln__real_node *number)
     return number->kind == KILN__REAL_NUMBER && fabs(frexp(number->value, &exponent)) == 0.5 && abs(exponent) < 100;
 }
 
+/* Whether a node is an operator / by a value that a whole row has, in f16 or bf16. Its reciprocal costs one division
+ * for the row, and the product is as near to the quotient as these types tell. */
+static bool is_over_row(const writer *w, const kiln__real_node *node)
+{
+    const kiln__dtype in = type_in(w, (uint16_t)(node - w->real->nodes));
+    return node->index == KILN__OPERATOR_DIV && (in == KILN__DTYPE_F16 || in == KILN__DTYPE_BF16) &&
+           is_of_row(&w->real->nodes[node->args[1]]);
+}
+
 static const char *quotient_pattern(const writer *w, const kiln__real_node *node)
 {
+    if (is_over_row(w, node))
+        return "@over($, $)";
     if (!kiln__real_is_over_scalar(w->real, node))
         return patterns[node->index];
     return is_eager(w) && has_exact_inverse(&w->real->nodes[node->args[1]]) ? "@times($, 1 / $)" : "@over($, $)";
@@ -288,7 +320,13 @@ static void emit_node(const writer *w, uint16_t index, kiln__dtype in)
         emit_call(w, kiln__real_function_name(node), node, in);
         break;
     case KILN__REAL_OP:
-        emit_op(w, node, in);
+        if (node->body == 0)
+            emit_op(w, node, in);
+        else
+            emit_reduced(w, index, in);
+        break;
+    case KILN__REAL_REDUCTION:
+        emit_reduced(w, index, in);
         break;
     case KILN__REAL_NEGATE:
         emit_pattern(w, "@neg($)", node, in);
@@ -346,6 +384,16 @@ void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *co
     emit_value(&w, real->roots[output], in);
 }
 
+void kiln__real_emit_node(const kiln__real *real, const kiln__op_table *ops, const kiln__real_style *style,
+                          uint16_t node, kiln__dtype to, kiln__text *out)
+{
+    const writer w = { real, ops, NULL, style, 0, out };
+    if (to == KILN__DTYPE_UNSET)
+        emit_condition(&w, node);
+    else
+        emit_value(&w, node, to);
+}
+
 void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
                             kiln__text *out)
 {
@@ -363,6 +411,24 @@ static void mark_function(const kiln__functions *functions, const char *name, bo
         marks[i] = marks[i] || kiln__word_is(functions->at[i].name, name);
 }
 
+/* A quotient by a value of a row is either, by its type. */
+static void mark_quotient(const kiln__real *real, const kiln__real_node *node, const kiln__functions *functions,
+                          bool *marks)
+{
+    const bool over_scalar = kiln__real_is_over_scalar(real, node);
+    if (over_scalar || is_of_row(&real->nodes[node->args[1]]))
+        mark_function(functions, "over", marks);
+    if (!over_scalar)
+        mark_function(functions, "div", marks);
+}
+
+static void mark_reduction(kiln__reduction reduction, const kiln__functions *functions, bool *marks)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = kiln__reduction_call(reduction, i)) != NULL; i++)
+        mark_function(functions, name, marks);
+}
+
 /* `functions` are those of functions.h; a primitive of real.h is not among them. */
 void kiln__real_calls(const kiln__real *real, const bool *nodes, bool *ops, const kiln__functions *functions,
                       bool *function_marks)
@@ -375,8 +441,10 @@ void kiln__real_calls(const kiln__real *real, const bool *nodes, bool *ops, cons
             ops[node->index] = true;
         else if (node->kind == KILN__REAL_FUNCTION)
             mark_function(functions, kiln__real_function_name(node), function_marks);
+        else if (node->kind == KILN__REAL_REDUCTION)
+            mark_reduction((kiln__reduction)node->index, functions, function_marks);
         else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV)
-            mark_function(functions, kiln__real_is_over_scalar(real, node) ? "over" : "div", function_marks);
+            mark_quotient(real, node, functions, function_marks);
     }
 }
 
@@ -431,6 +499,8 @@ static void append_bound(const kiln__real *real, const kiln__real_node *node, bo
 
 void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, bool fast, kiln__text *out)
 {
+    if (real->summed && !fast)
+        append_new("sums", out);
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         append_bound(real, node, fast, out);
@@ -483,6 +553,8 @@ double kiln__real_apply(const kiln__real_node *node, const double *v)
         return v[0] != 0 ? v[1] : v[2];
     case KILN__REAL_FUNCTION:
         return kiln__primitive_at(node->index)->value(v);
+    case KILN__REAL_REDUCTION: /* one element alone is no row */
+        return NAN;
     default:
         return binary_value(node->index, v[0], v[1]);
     }
@@ -522,7 +594,7 @@ double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const
         double v[KILN__REAL_ARGS_MAX] = { 0 };
         for (uint32_t j = 0; j < node->count; j++)
             v[j] = values[node->args[j]];
-        values[i] = node_value(node, ops, v, numbers);
+        values[i] = node->body > 0 ? values[node->body] : node_value(node, ops, v, numbers);
     }
     return real->count > 0 ? values[real->roots[output]] : 0;
 }
@@ -537,6 +609,17 @@ double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node
 {
     int callee = callee_of(real, node);
     return callee >= 0 ? kiln__primitive_fast_error((uint32_t)callee, v, value) : 0;
+}
+
+bool kiln__real_same(const kiln__real *real, uint16_t a, uint16_t b)
+{
+    const kiln__real_node *one = &real->nodes[a], *other = &real->nodes[b];
+    bool same = one->kind == other->kind && one->index == other->index && one->output == other->output &&
+                one->pointed == other->pointed && one->count == other->count &&
+                memcmp(&one->value, &other->value, sizeof(one->value)) == 0;
+    for (uint32_t i = 0; i < one->count && same && a != b; i++)
+        same = kiln__real_same(real, one->args[i], other->args[i]);
+    return same;
 }
 
 bool kiln__real_stores(const kiln__real_node *node)

@@ -3,11 +3,13 @@
  * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a
  * sixth), with C's suffix f rounded to float32; inf; the names of inputs and parameters; calls of functions and ops. A
  * comparison is 1 or 0, and every value but 0 is true. "where a = EXPRESSION, b = EXPRESSION" behind an expression
- * names values that it has several times; b may use a. The grammar is closed, and expressions are bounded in length and
- * depth, so that no text costs a compiler more than one of Kiln's own ops. Pure. */
+ * names values that it has several times; b may use a. A reduction, sum(x) or max(x), has one value for all elements of
+ * an axis. The grammar is closed, and expressions are bounded in length and depth, so that no text costs a compiler
+ * more than one of Kiln's own ops. Pure. */
 #ifndef KILN_LANG_REAL_H
 #define KILN_LANG_REAL_H
 
+#include "lang/dtype.h"
 #include "lang/op.h"
 #include <stddef.h>
 
@@ -17,6 +19,7 @@ enum {
     KILN__REAL_DEPTH_FREE = 192, /* of the expression of a spec, likewise */
     KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
     KILN__REAL_LOCALS_MAX = 8,
+    KILN__REAL_REDUCTIONS_MAX = 16,
     KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
 };
 
@@ -31,7 +34,8 @@ typedef enum kiln__real_kind {
     KILN__REAL_BINARY, /* index: a kiln__operator */
     KILN__REAL_CHOICE,
     KILN__REAL_FUNCTION, /* index: into the table of primitives */
-    KILN__REAL_OP        /* index: into the table of ops */
+    KILN__REAL_OP,       /* index: into the table of ops */
+    KILN__REAL_REDUCTION /* index: a kiln__reduction; value: the correction of var and std */
 } kiln__real_kind;
 
 typedef struct kiln__real_node {
@@ -41,7 +45,10 @@ typedef struct kiln__real_node {
     bool constant;  /* a number or parameter, or a sum, product or quotient of such */
     bool scalar;    /* a constant that has a parameter */
     bool truth;     /* the value is that of a comparison */
+    bool varies;    /* along the axis: it takes an input or the index other than through a reduction */
+    bool inside;    /* it is of the body of an op */
     uint16_t index, depth, count;
+    uint16_t body; /* of an op that reduces: the node whose value it is, its definition with these arguments; else 0 */
     uint16_t args[KILN__REAL_ARGS_MAX];
     double value;
 } kiln__real_node;
@@ -57,14 +64,16 @@ struct kiln__real {
     uint16_t roots[KILN__OUTPUTS_MAX]; /* the node of each output */
     uint32_t local_count;
     uint16_t locals[KILN__REAL_LOCALS_MAX]; /* the nodes that "where" names, each before those that use it */
-    bool portable; /* all that it calls has a form with the same bits everywhere, which math=portable takes */
-    bool fast;     /* it calls a function that has a fast form, which math=fast takes */
-    bool whole;    /* it gives whole numbers, if the inputs and the parameters are such */
-    bool mixed;    /* of its outputs some give whole numbers, if those are such, and some do not */
-    bool wide;     /* some number in it needs more than 32 bits */
-    bool integral; /* it has no value for other inputs */
-    bool exact;    /* it has the same bits on every device */
-    bool indexed;  /* it takes the number of the element */
+    bool portable;       /* all that it calls has a form with the same bits everywhere, which math=portable takes */
+    bool fast;           /* it calls a function that has a fast form, which math=fast takes */
+    bool whole;          /* it gives whole numbers, if the inputs and the parameters are such */
+    bool mixed;          /* of its outputs some give whole numbers, if those are such, and some do not */
+    bool wide;           /* some number in it needs more than 32 bits */
+    bool integral;       /* it has no value for other inputs */
+    bool exact;          /* it has the same bits on every device */
+    bool indexed;        /* it takes the number of the element */
+    bool summed;         /* it has sums or products along the axis, whose bits depend on the order of the elements */
+    uint32_t reductions; /* how many nodes reduce the axis */
     /* Of the expression of a spec, which names them itself; an output may have no name. */
     char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE];
     char output_names[KILN__OUTPUTS_MAX][KILN__OP_NAME_SIZE];
@@ -128,7 +137,8 @@ int kiln__real_find_local(const kiln__real *real, uint32_t count, uint16_t index
 struct kiln__typing;
 typedef struct kiln__real_style {
     const struct kiln__typing *typing;
-    bool eager; /* each step rounds to the type of its value */
+    bool eager;            /* each step rounds to the type of its value */
+    const uint8_t *places; /* of each reduction, the number of its value in the struct kiln_row, by nodes */
 } kiln__real_style;
 
 /* The C text of the value of an output: inputs are the C variables x, y, z, a parameter lo is lo_, scalars are s0, s1.
@@ -138,8 +148,16 @@ void kiln__real_emit_locals(const kiln__real *real, const kiln__op_table *ops, c
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names,
                      const kiln__real_style *style, uint32_t output, kiln__text *out);
 
+/* The C text of the value of a node as one of a type, or as a condition where that is KILN__DTYPE_UNSET. */
+void kiln__real_emit_node(const kiln__real *real, const kiln__op_table *ops, const kiln__real_style *style,
+                          uint16_t node, kiln__dtype to, kiln__text *out);
+
+/* The name of a function or type that belongs to a type of values: "kiln_add", "kiln_i64_add". */
+void kiln__real_emit_name(const kiln__real_style *style, kiln__dtype in, const char *name, kiln__text *out);
+
 /* Appends the functions that have other bits on a GPU than on the cpu and are not in the text yet: "exp 4 ulp, erf 4
- * ulp". `fast`: those of which math=fast takes a fast form, with its bound from the true value. */
+ * ulp", before them "sums" where the order of the elements counts. `fast`: those of which math=fast takes a fast form,
+ * with its bound from the true value. */
 void kiln__real_append_bounds(const kiln__real *real, const kiln__op_table *ops, bool fast, kiln__text *out);
 
 /* The numbers that an expression takes, as doubles. */
@@ -169,6 +187,9 @@ double kiln__real_error_scale(const kiln__real_node *node, const double *argumen
  * result is exact. */
 double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *arguments,
                              double value);
+
+/* Whether two nodes have the same value in every row. */
+bool kiln__real_same(const kiln__real *real, uint16_t a, uint16_t b);
 
 /* Whether a node rounds to the dtype of the arrays. */
 bool kiln__real_stores(const kiln__real_node *node);

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "lang/primitive.h"
+#include "lang/reduction.h"
 #include "lang/syntax.h"
 #include <math.h>
 
@@ -59,6 +60,21 @@ static kiln__dtype number_type(const kiln__typing *typing, bool real)
     return typing->dtype == KILN__DTYPE_BOOL ? KILN__DTYPE_I64 : typing->dtype;
 }
 
+/* A node that an op's definition is the value of has its type. */
+static void type_body(kiln__typing *typing, const kiln__real_node *node, uint32_t i)
+{
+    typing->own[i] = typing->own[node->body];
+    typing->in[i] = typing->in[node->body];
+    typing->real[i] = typing->real[node->body];
+}
+
+/* The value of a reduction is calculated in its own type, and so are its elements, but those of argmax. */
+static void type_reduction(kiln__typing *typing, const kiln__real_node *node, uint32_t i)
+{
+    kiln__dtype elements = (kiln__dtype)typing->own[node->args[0]];
+    typing->own[i] = typing->in[i] = (uint8_t)kiln__reduction_type((kiln__reduction)node->index, elements);
+}
+
 /* An op of bools whose parameters are whole numbers stays one of bools. */
 static void type_step(kiln__typing *typing, const kiln__real_node *node, const kiln__op_table *ops, uint32_t i)
 {
@@ -98,8 +114,15 @@ static void type_node(kiln__typing *typing, const kiln__real_node *node, const k
     case KILN__REAL_INDEX:
         typing->own[i] = typing->in[i] = KILN__DTYPE_I64;
         return;
+    case KILN__REAL_REDUCTION:
+        type_reduction(typing, node, i);
+        return;
     default:
         break;
+    }
+    if (node->body > 0) {
+        type_body(typing, node, i);
+        return;
     }
     if (!kiln__real_is_logical(node)) {
         type_step(typing, node, ops, i);
@@ -195,12 +218,26 @@ kiln__dtype kiln__typing_computed(kiln__dtype dtype)
     return dtype == KILN__DTYPE_I64 ? KILN__DTYPE_I64 : KILN__DTYPE_I32;
 }
 
+const char *kiln__typing_c_type(kiln__dtype dtype)
+{
+    switch (kiln__typing_computed(dtype)) {
+    case KILN__DTYPE_F64:
+        return "double";
+    case KILN__DTYPE_F32:
+        return "float";
+    case KILN__DTYPE_I64:
+        return "long long";
+    default:
+        return "int";
+    }
+}
+
 bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uint32_t node, bool eager)
 {
     kiln__dtype own = (kiln__dtype)typing->own[node];
     bool is_step = own == typing->in[node] && calculates(typing, &real->nodes[node], node);
     return is_step && own != kiln__typing_computed(own) &&
-           (eager || (own == KILN__DTYPE_BOOL && !real->nodes[node].truth));
+           ((eager && !real->nodes[node].inside) || (own == KILN__DTYPE_BOOL && !real->nodes[node].truth));
 }
 
 bool kiln__typing_rounds_number(const kiln__typing *typing, const kiln__real *real, uint32_t node, uint32_t j)

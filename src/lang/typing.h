@@ -33,6 +33,9 @@ kiln__dtype kiln__typing_result(const kiln__typing *typing, const kiln__real *re
 /* The type that a type is calculated in: f64, f32, i64 or i32. */
 kiln__dtype kiln__typing_computed(kiln__dtype dtype);
 
+/* The C type of values of a type: "float". */
+const char *kiln__typing_c_type(kiln__dtype dtype);
+
 /* Whether the value of a node is rounded to its type, which is stored in fewer bits than it is calculated in. Sums and
  * products of bools always are, to 0 and 1. */
 bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uint32_t node, bool eager);

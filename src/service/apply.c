@@ -20,6 +20,7 @@ typedef struct apply_key {
     uint64_t length;                       /* of the text */
     uint8_t outputs, operands, kind, dims; /* kind: that of the loop, and whether it is ordered */
     uint32_t octave;                       /* of the number of elements, on which geometry may depend */
+    uint64_t cols;                         /* likewise the elements of a row of an op that reduces, else 0 */
 } apply_key;
 
 struct kiln__applied {
@@ -27,6 +28,15 @@ struct kiln__applied {
     uint64_t hash;
     apply_key key;
     kiln_kernel *kernel;
+    char text[];
+};
+
+/* The op decides how tensors become a loop, so that a text is read before its kernel is known. */
+struct kiln__applied_text {
+    kiln__applied_text *next; /* in the bucket; constant, as all of an entry */
+    uint64_t hash;
+    size_t length;
+    kiln_spec *spec;
     char text[];
 };
 
@@ -46,6 +56,12 @@ void kiln__apply_table_fini(kiln__apply_table *table)
             kiln__kernel_release(entry->kernel);
             kiln__free(entry);
         }
+    for (int i = 0; i < KILN__APPLIED_BUCKETS; i++)
+        for (kiln__applied_text *entry = atomic_load(&table->texts[i]), *next; entry != NULL; entry = next) {
+            next = entry->next;
+            kiln__spec_release(entry->spec);
+            kiln__free(entry);
+        }
     pthread_mutex_destroy(&table->lock);
 }
 
@@ -55,9 +71,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-static uint64_t hash_of(const apply_key *key, const char *text)
+/* `text` is the hash of the text. */
+static uint64_t hash_of(const apply_key *key, uint64_t text)
 {
-    uint64_t hash = mix(kiln__hash(text, key->length), (uintptr_t)key->device);
+    uint64_t hash = mix(text ^ key->cols, (uintptr_t)key->device);
     uint64_t shape = (uint64_t)key->octave << 32 | (uint64_t)key->outputs << 24 | (uint64_t)key->operands << 16 |
                      (uint64_t)key->kind << 8 | key->dims;
     return mix(mix(mix(hash, key->types), key->layouts), shape);
@@ -93,6 +110,40 @@ static void add_entry(kiln__apply_table *table, const apply_key *key, const char
         entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
         atomic_store_explicit(bucket, entry, memory_order_release);
         table->count++;
+        entry = NULL;
+    }
+    pthread_mutex_unlock(&table->lock);
+    kiln__free(entry);
+}
+
+static _Atomic(kiln__applied_text *) *text_bucket(kiln__apply_table *table, uint64_t hash)
+{
+    return &table->texts[hash % KILN__APPLIED_BUCKETS];
+}
+
+static const kiln__applied_text *find_text(kiln__apply_table *table, const char *text, size_t length, uint64_t hash)
+{
+    const kiln__applied_text *entry = atomic_load_explicit(text_bucket(table, hash), memory_order_acquire);
+    while (entry != NULL && (entry->hash != hash || entry->length != length || memcmp(entry->text, text, length) != 0))
+        entry = entry->next;
+    return entry;
+}
+
+/* Adds a text with a reference to its spec, on the same terms as a kernel. */
+static void add_text(kiln__apply_table *table, const char *text, size_t length, uint64_t hash, kiln_spec *spec)
+{
+    kiln__applied_text *entry = kiln__alloc(sizeof(*entry) + length);
+    if (entry == NULL)
+        return;
+    *entry = (kiln__applied_text){ .hash = hash, .length = length };
+    memcpy(entry->text, text, length);
+    pthread_mutex_lock(&table->lock);
+    if (table->text_count < table->most && find_text(table, text, length, hash) == NULL) {
+        _Atomic(kiln__applied_text *) *bucket = text_bucket(table, hash);
+        entry->spec = kiln__spec_retain(spec);
+        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+        atomic_store_explicit(bucket, entry, memory_order_release);
+        table->text_count++;
         entry = NULL;
     }
     pthread_mutex_unlock(&table->lock);
@@ -172,6 +223,14 @@ static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_
                 op->inputs, loop->outputs, loop->operands - loop->outputs);
 }
 
+/* The elements of a row of an op that reduces, as geometry depends on them; 0: of another op. */
+static uint64_t cols_of(const kiln__loop *loop)
+{
+    if (loop->kind != KILN__LOOP_REDUCED)
+        return 0;
+    return loop->extent[0] > 0 ? kiln__number_step((uint64_t)loop->extent[0]) : 1;
+}
+
 /* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
 static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
 {
@@ -194,6 +253,8 @@ static kiln_status check_template(const kiln__template *template, const kiln__lo
     bool strided = kiln__template_strided(template);
     bool rows = kiln__template_broadcasts(template) && kiln__arguments_rows(&template->arguments);
     bool flat = kiln__arguments_flat(&template->arguments);
+    if (loop->kind == KILN__LOOP_REDUCED) /* the template takes ops that reduce, since the spec has one */
+        return KILN_OK;
     if (!is_in_place(template) || !(strided || rows || flat))
         return FAIL(report, KILN_EINVAL,
                     "template %s is for kiln_launch: its outputs are not inplace, or its arrays have other sizes than "
@@ -240,6 +301,17 @@ static void append_layout(kiln__text *out, const kiln__template *template, bool 
     kiln__text_append(out, ")");
 }
 
+/* The power of two of elements; of rows this power, and their length. */
+static void append_hint(kiln__text *out, const kiln__loop *loop)
+{
+    const uint64_t cols = cols_of(loop);
+    if (cols > 0 && loop->count > 0)
+        kiln__text_printf(out, " axis= keep= n=%llux%llu", 1ull << kiln__number_octave((uint64_t)loop->extent[1]),
+                          (unsigned long long)cols);
+    else if (loop->count > 0)
+        kiln__text_printf(out, " n=%llu", 1ull << kiln__number_octave(loop->count));
+}
+
 /* Sets the fields of a line, which it frees. */
 static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *report)
 {
@@ -257,7 +329,7 @@ static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *r
 /* The fields that tensors give, but for the types of the outputs. */
 static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
 {
-    static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed" };
+    static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
     const kiln__template *template = (*spec)->fields.template;
     kiln__text line = { 0 };
     kiln_status status = KILN_OK;
@@ -271,8 +343,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         kiln__text_printf(&line, "template=%s", template->name);
         append_types(&line, "dtype", ins, loop->operands - loop->outputs);
         append_layout(&line, template, (*spec)->fields.template_set, loop);
-        if (loop->count > 0)
-            kiln__text_printf(&line, " n=%llu", 1ull << kiln__number_octave(loop->count));
+        append_hint(&line, loop);
         status = set_fields(spec, &line, report);
     }
     return status;
@@ -304,13 +375,12 @@ static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32
     return set_fields(spec, &line, report);
 }
 
-static kiln_status make_spec(kiln_spec **out, kiln_service *service, const char *text, const kiln__loop *loop,
-                             const kiln_tensor *outs, const kiln_tensor *ins, kiln_report *report)
+/* The spec for tensors, from that of the text. */
+static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, const kiln_tensor *outs,
+                             const kiln_tensor *ins, kiln_report *report)
 {
-    kiln_status status = kiln__spec_parse(out, &service->catalog, text, report);
-    if (status != KILN_OK)
-        return status;
-    status = check_op(*out, loop, report);
+    *out = kiln__spec_retain(asked);
+    kiln_status status = check_op(*out, loop, report);
     if (status == KILN_OK)
         status = check_open(*out, report);
     if (status == KILN_OK)
@@ -324,29 +394,46 @@ static kiln_status make_spec(kiln_spec **out, kiln_service *service, const char 
     return status;
 }
 
+static kiln_status make_loop(kiln__loop *out, const kiln_spec *spec, const kiln_tensor *outs, size_t out_count,
+                             const kiln_tensor *ins, size_t in_count, bool placed, kiln_report *report)
+{
+    if (spec->fields.op->reductions > 0)
+        return kiln__loop_make_rows(out, outs, out_count, ins, in_count, &spec->fields.axis, placed, report);
+    return kiln__loop_make(out, outs, out_count, ins, in_count, placed, report);
+}
+
 kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service *service, const char *text,
                              const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
                              kiln_report *report)
 {
     kiln__loop loop;
-    kiln_status status = kiln__loop_make(&loop, outs, out_count, ins, in_count, false, report);
+    kiln_spec *asked;
+    *out = NULL;
+    kiln_status status = kiln__spec_parse(&asked, &service->catalog, text, report);
+    if (status != KILN_OK)
+        return status;
+    status = make_loop(&loop, asked, outs, out_count, ins, in_count, false, report);
     if (status == KILN_OK)
         status = find_device(device, service, outs, out_count, ins, in_count, report);
-    return status == KILN_OK ? make_spec(out, service, text, &loop, outs, ins, report) : status;
+    if (status == KILN_OK)
+        status = make_spec(out, asked, &loop, outs, ins, report);
+    kiln__spec_release(asked);
+    return status;
 }
 
 /* ---- Launching */
 
-static void fill_key(apply_key *out, const kiln_device *device, const char *text, const kiln__loop *loop,
+static void fill_key(apply_key *out, const kiln_device *device, size_t length, const kiln__loop *loop,
                      const kiln_tensor *outs, const kiln_tensor *ins)
 {
     *out = (apply_key){ .device = device,
-                        .length = strlen(text),
+                        .length = length,
                         .outputs = (uint8_t)loop->outputs,
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
-                        .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX };
+                        .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX,
+                        .cols = cols_of(loop) };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
         out->types = out->types << 4 | (uint64_t)dtype;
@@ -356,6 +443,21 @@ static void fill_key(apply_key *out, const kiln_device *device, const char *text
 
 static_assert((int)KILN_BOOL < 16 && (int)KILN__LAYOUT_END <= 16 && KILN__OPERANDS_MAX <= 16,
               "a type and a layout of each operand have four bits");
+
+/* An output has the shape of the inputs or one without the axis, as the op has it. */
+static kiln_status check_reduced(const kiln__plan *plan, const kiln__loop *loop, kiln_report *report)
+{
+    for (uint32_t i = 0, k = 0; i < plan->arg_count && loop->extent[0] != 1; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->role != KILN__ARG_OUT)
+            continue;
+        const bool reduced = arg->layout == KILN__LAYOUT_COLUMN;
+        if (loop->layouts[k++] != arg->layout)
+            return FAIL(report, KILN_EINVAL, "tensor %s: the op gives one value for each %s there", arg->name,
+                        reduced ? "row, and the tensor has the axis" : "element, and the tensor lacks the axis");
+    }
+    return KILN_OK;
+}
 
 /* A user's template may have other arguments than the op, and other types. */
 static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loop, const kiln_tensor *outs,
@@ -375,20 +477,20 @@ static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loo
             return FAIL(report, KILN_EINVAL, "argument %s of the template is %s, and the tensor is %s", arg->name,
                         kiln__dtype_name(arg->type), kiln__dtype_name(given));
     }
-    return KILN_OK;
+    return loop->kind == KILN__LOOP_REDUCED ? check_reduced(plan, loop, report) : KILN_OK;
 }
 
 /* Gets the kernel and adds it to the table. Apart from kiln__apply, so that a hit sets up no stack for this. The caller
  * releases the kernel. */
-static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_service *service, const char *text,
-                                                        const apply_key *key, uint64_t hash, const kiln__loop *loop,
-                                                        const kiln_tensor *outs, const kiln_tensor *ins, void *stream,
-                                                        kiln_report *report)
+static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_service *service, kiln_spec *asked,
+                                                        const char *text, const apply_key *key, uint64_t hash,
+                                                        const kiln__loop *loop, const kiln_tensor *outs,
+                                                        const kiln_tensor *ins, void *stream, kiln_report *report)
 {
     kiln_spec *spec;
     kiln_program *program = NULL;
     KILN__NO_CANCEL;
-    kiln_status status = make_spec(&spec, service, text, loop, outs, ins, report);
+    kiln_status status = make_spec(&spec, asked, loop, outs, ins, report);
     if (status != KILN_OK)
         return status;
     const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };
@@ -415,6 +517,17 @@ static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *lo
     return loop->count > 0 ? kiln__kernel_launch_loop(kernel, loop, scalars, stream, report) : KILN_OK;
 }
 
+/* Reads a text and adds it to the table. Apart from kiln__apply, as get_kernel. The caller releases the spec. */
+static __attribute__((noinline)) kiln_status read_text(kiln_spec **out, kiln_service *service, const char *text,
+                                                       size_t length, uint64_t hash, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    kiln_status status = kiln__spec_parse(out, &service->catalog, text, report);
+    if (status == KILN_OK)
+        add_text(&service->applied, text, length, hash, *out);
+    return status;
+}
+
 kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tensor *outs, size_t out_count,
                         const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
                         void *stream, kiln_report *report)
@@ -423,19 +536,27 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
     apply_key key;
     kiln_device *device;
     kiln_kernel *kernel = NULL;
-    kiln_status status = kiln__loop_make(&loop, outs, out_count, ins, in_count, true, report);
-    if (status == KILN_OK)
-        status = find_device(&device, service, outs, out_count, ins, in_count, report);
+    kiln_spec *read = NULL;
+    const size_t length = strlen(text);
+    const uint64_t text_hash = kiln__hash(text, length);
+    const kiln__applied_text *known = find_text(&service->applied, text, length, text_hash);
+    kiln_status status = known == NULL ? read_text(&read, service, text, length, text_hash, report) : KILN_OK;
     if (status != KILN_OK)
         return status;
-    fill_key(&key, device, text, &loop, outs, ins);
-    uint64_t hash = hash_of(&key, text);
-    const kiln__applied *entry = find_entry(&service->applied, &key, text, hash);
-    if (entry != NULL)
-        return launch(entry->kernel, &loop, scalars, scalar_count, stream, report);
-    status = get_kernel(&kernel, service, text, &key, hash, &loop, outs, ins, stream, report);
+    kiln_spec *asked = known != NULL ? known->spec : read;
+    status = make_loop(&loop, asked, outs, out_count, ins, in_count, true, report);
     if (status == KILN_OK)
-        status = launch(kernel, &loop, scalars, scalar_count, stream, report);
+        status = find_device(&device, service, outs, out_count, ins, in_count, report);
+    if (status == KILN_OK) {
+        fill_key(&key, device, length, &loop, outs, ins);
+        const uint64_t hash = hash_of(&key, text_hash);
+        const kiln__applied *entry = find_entry(&service->applied, &key, text, hash);
+        if (entry == NULL)
+            status = get_kernel(&kernel, service, asked, text, &key, hash, &loop, outs, ins, stream, report);
+        if (status == KILN_OK)
+            status = launch(entry != NULL ? entry->kernel : kernel, &loop, scalars, scalar_count, stream, report);
+    }
     kiln__kernel_release(kernel);
+    kiln__spec_release(read);
     return status;
 }

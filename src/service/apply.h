@@ -7,16 +7,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-typedef struct kiln__applied kiln__applied; /* an entry: what was asked for, and its kernel */
+typedef struct kiln__applied kiln__applied;           /* an entry: what was asked for, and its kernel */
+typedef struct kiln__applied_text kiln__applied_text; /* a text that was asked for, and its spec */
 
 enum { KILN__APPLIED_BUCKETS = 512 };
 
-/* The kernels that were applied. Entries are added and stay until the service closes, each with a reference to its
- * kernel. So a look-up takes no lock and no reference, and a graph keeps its kernels. Embedded in the service. */
+/* The texts and the kernels that were applied. Entries are added and stay until the service closes, each with a
+ * reference to its kernel. So a look-up takes no lock and no reference, and a graph keeps its kernels. Embedded in the
+ * service. */
 typedef struct kiln__apply_table {
     pthread_mutex_t lock; /* held while an entry is added */
     uint32_t count, most;
     _Atomic(kiln__applied *) buckets[KILN__APPLIED_BUCKETS];
+    _Atomic(kiln__applied_text *) texts[KILN__APPLIED_BUCKETS]; /* as many at most */
+    uint32_t text_count;
 } kiln__apply_table;
 
 void kiln__apply_table_init(kiln__apply_table *table);

@@ -58,12 +58,13 @@ kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report
 /* The name under which the spec that was asked for finds its program. */
 static kiln__name name_asked(const kiln_spec *spec, const kiln__geometry_basis *basis, const kiln_device *on)
 {
-    return (kiln__name){ KILN__NAMED_SPEC, basis->size, basis->generation, on, spec->text, spec->length, spec->hash };
+    return (kiln__name){ KILN__NAMED_SPEC, basis->size,  basis->cols, basis->generation, on,
+                         spec->text,       spec->length, spec->hash };
 }
 
 static kiln__name name_by_text(kiln__name_kind kind, const kiln_device *device, const char *text, size_t length)
 {
-    return (kiln__name){ kind, 0, 0, device, text, length, kiln__hash(text, length) };
+    return (kiln__name){ kind, 0, 0, 0, device, text, length, kiln__hash(text, length) };
 }
 
 /* With a new reference, or NULL. Counts the hit. */

@@ -24,6 +24,12 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
+/* Whether an array has an element for a whole row, which no access of words reads. */
+static bool is_single(const kiln__plan_arg *arg)
+{
+    return arg->layout == KILN__LAYOUT_COLUMN || arg->layout == KILN__LAYOUT_ONE;
+}
+
 /* Rounded to nearest, in any rounding mode of the host's. */
 static void put_real(bool is_single, uint64_t number, uint64_t *out)
 {
@@ -69,7 +75,8 @@ static inline kiln_status pass_pointer(passing *p, uint32_t i, uint64_t bytes, c
     p->values[i] = (uintptr_t)pointer;
     p->where[i] = &p->values[i];
     p->bytes[i] = bytes;
-    p->bits |= (uintptr_t)pointer;
+    if (!is_single(arg))
+        p->bits |= (uintptr_t)pointer;
     return KILN_OK;
 }
 
@@ -414,7 +421,8 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
 static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln__formula_values *out)
 {
     const uint64_t cols = loop->dims > 0 ? (uint64_t)loop->extent[0] : 1;
-    const uint64_t sizes[] = { plan->size_count == 1 ? loop->count : loop->count / cols, cols };
+    const uint64_t rows = loop->dims > 1 ? (uint64_t)loop->extent[1] : 1;
+    const uint64_t sizes[] = { plan->size_count == 1 ? loop->count : rows, cols };
     if (plan->dims == 0) {
         kiln__plan_calculate(plan, sizes, out);
         return;
@@ -462,7 +470,7 @@ kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop
             uint32_t k = arg->role == KILN__ARG_IN ? in++ : out++;
             p.values[i] = (uintptr_t)loop->data[k];
             p.where[i] = &p.values[i];
-            p.bits |= bits_of(plan, arg->bytes, loop, k);
+            p.bits |= is_single(arg) ? 0 : bits_of(plan, arg->bytes, loop, k);
         }
     }
     return status == KILN_OK ? submit_arguments(&p, loop->count, stream) : status;

@@ -151,6 +151,7 @@ kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kil
  * choose. */
 typedef struct kiln__geometry_basis {
     uint64_t generation; /* of the wisdom */
+    uint64_t cols;       /* of the spec's rows, as formulas know them; 0: not named */
     uint8_t size;        /* of the spec's n, as its power of two */
 } kiln__geometry_basis;
 

@@ -64,12 +64,12 @@ void kiln__program_table_fini(kiln__program_table *table)
 static bool is_same(const kiln__name *a, const kiln__name *b)
 {
     return a->hash == b->hash && a->length == b->length && a->kind == b->kind && a->size == b->size &&
-           a->device == b->device && memcmp(a->text, b->text, a->length) == 0;
+           a->cols == b->cols && a->device == b->device && memcmp(a->text, b->text, a->length) == 0;
 }
 
 static uint64_t hash_of(const kiln__name *name)
 {
-    uint64_t rest = (uint64_t)(uintptr_t)name->device + (uint64_t)name->kind * 256 + name->size;
+    uint64_t rest = (uint64_t)(uintptr_t)name->device + (uint64_t)name->kind * 256 + name->size + name->cols * 1024;
     return name->hash ^ rest * 0x9e3779b97f4a7c15u;
 }
 

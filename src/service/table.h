@@ -16,6 +16,7 @@ typedef enum kiln__name_kind {
 typedef struct kiln__name {
     kiln__name_kind kind;
     uint8_t size;              /* of a spec: its n, as the choice of geometry sees it */
+    uint64_t cols;             /* likewise the elements of its rows */
     uint64_t generation;       /* of a spec: of the wisdom that chose */
     const kiln_device *device; /* the program's for an id or an entry, else the one asked for; NULL: the default one */
     const char *text;

@@ -3,6 +3,7 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "source/reads.h"
 #include "source/source.h"
 #include "wisdom/describe.h"
@@ -172,11 +173,13 @@ enum { NO_SIZE = UINT8_MAX };
 
 bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out)
 {
-    *out = (kiln__geometry_basis){ 0, NO_SIZE };
+    *out = (kiln__geometry_basis){ .size = NO_SIZE };
     if (!kiln__wisdom_is_open(spec))
         return true;
     if (spec->n_set && spec->n > 0) /* defaults may depend on it, too */
         out->size = (uint8_t)kiln__wisdom_size(spec->n);
+    if (spec->n_set)
+        out->cols = kiln__number_step(spec->cols);
     if (!service->wise)
         return true;
     if (!look)

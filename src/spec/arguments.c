@@ -54,6 +54,14 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments)
     return elementwise;
 }
 
+bool kiln__arguments_reduce(const kiln__arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].reduced)
+            return true;
+    return false;
+}
+
 bool kiln__arguments_strided(const kiln__arguments *arguments)
 {
     for (uint32_t i = 0; i < arguments->arg_count; i++)
@@ -146,7 +154,7 @@ static kiln__layout layout_of(const kiln__declared_arg *arg, const kiln__operand
 
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
-    kiln__layout layout = arg->role == KILN__ARG_IN ? layout_of(arg, operands, k) : KILN__LAYOUT_FULL;
+    kiln__layout layout = layout_of(arg, operands, k);
     bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
                (dim == 1 && layout == KILN__LAYOUT_COLUMN);
     return one ? "1" : arg->formulas[dim];

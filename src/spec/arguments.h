@@ -35,6 +35,7 @@ typedef struct kiln__declared_arg {
     bool each;        /* stands for all inputs of the op, "x...", its outputs, "out...", or its scalars, "s..." */
     bool in_place;  /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     bool broadcast; /* inputs that may have one row or one column for all: layout= tells which */
+    bool reduced;   /* outputs that have one column where the op reduces the columns */
     bool strides;   /* of KILN__ARG_FORMULA: a struct with the extents and strides of all arrays */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
@@ -93,6 +94,9 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 /* Whether all arrays have the shape of the two sizes, rows and then columns. */
 bool kiln__arguments_rows(const kiln__arguments *arguments);
 
+/* Whether it takes ops that reduce the columns. */
+bool kiln__arguments_reduce(const kiln__arguments *arguments);
+
 /* Whether its arrays may have any strides, which an argument brings. Such arguments are flat, too. */
 bool kiln__arguments_strided(const kiln__arguments *arguments);
 
@@ -116,7 +120,7 @@ uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *op
 /* The dimensions of strides, at least 1. */
 uint32_t kiln__operands_dims(const kiln__operands *operands);
 
-/* The formula of a dimension of the k-th of them, as it is declared: "1" where the layout of an input has one. */
+/* The formula of a dimension of the k-th of them, as it is declared: "1" where the layout of an array has one. */
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim);
 
 /* How many parameters a kernel has. */

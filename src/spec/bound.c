@@ -2,20 +2,19 @@
  * the cpu others, within the bounds that lang/primitive.c states. With math=fast more functions differ, and by more. An
  * estimate carries such a difference through the expression: its value is that of the cpu, its error bounds the
  * distance of the other device's value from it. */
-#include "lang/real.h"
-#include "spec/fields.h"
+#include "spec/bound.h"
 
+#include <float.h>
 #include <math.h>
 
-typedef struct estimate {
-    double value, error; /* error 0: equal bits */
-} estimate;
+typedef kiln__estimate estimate;
 
 typedef struct estimator {
     const kiln__op_table *ops;
     kiln__dtype stored, computed;
     bool fast, eager;           /* a GPU calls the fast forms of functions; each step rounds to its type */
     const kiln__typing *typing; /* of the spec's expression; NULL: within an op */
+    const kiln__row_bound *row; /* the values of a row, where the spec's op reduces */
 } estimator;
 
 static double difference(double a, double b)
@@ -156,9 +155,10 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
     return kiln__typing_rounds(e->typing, real, i, e->eager) ? convert(result, (kiln__dtype)e->typing->own[i]) : result;
 }
 
-static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
+static void estimate_nodes(const estimator *e, const kiln__real *real, const given *numbers,
+                           estimate all[KILN__REAL_NODES_MAX])
 {
-    estimate all[KILN__REAL_NODES_MAX], args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
+    estimate args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
         const estimator step = estimator_of(e, i);
@@ -169,44 +169,244 @@ static estimate estimate_real(const estimator *e, const kiln__real *real, const 
                  : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
                  : node->kind == KILN__REAL_SCALAR ? (estimate){ round_value(&step, numbers->scalars[node->index]), 0 }
                  : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
-                                                   : estimate_step(&step, real, i, args);
+                 : node->body > 0                  ? all[node->body]
+                 : node->kind == KILN__REAL_REDUCTION ? e->row->values[e->row->rows.places[i]]
+                                                      : estimate_step(&step, real, i, args);
     }
+}
+
+static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
+{
+    estimate all[KILN__REAL_NODES_MAX];
+    estimate_nodes(e, real, numbers, all);
     return all[real->roots[output]];
 }
 
-bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
-                        double want)
+/* All that an estimate of the spec's expression needs but its numbers. */
+static estimator make_estimator(const kiln__fields *spec, const kiln__typing *typing, const kiln__row_bound *row,
+                                kiln__dtype in)
+{
+    return (estimator){ .ops = &spec->catalog->ops,
+                        .stored = spec->dtype,
+                        .computed = kiln__typing_computed(typing->mixed ? in : typing->step),
+                        .fast = kiln__spec_is_fast(spec),
+                        .eager = spec->round == KILN__ROUND_EAGER,
+                        .typing = typing,
+                        .row = row };
+}
+
+/* The inputs as the expression takes them: a whole number may need a rounding. */
+static void take_inputs(const estimator *e, const kiln__fields *spec, const double *values,
+                        estimate out[KILN__INPUTS_MAX])
+{
+    for (uint32_t i = 0; i < spec->op->inputs; i++) {
+        double value = values[i];
+        if (!e->typing->mixed)
+            value = round_value(e, kiln__dtype_convert(value, kiln__spec_input(spec, i), spec->dtype));
+        out[i] = (estimate){ value, 0 };
+    }
+}
+
+/* ---- Rows */
+
+/* The state of a fold over the elements of a row. */
+typedef struct fold {
+    double sum, size; /* of the terms, and of their magnitudes; of a product the largest partial one */
+    double least;     /* of a product: the smallest partial one */
+    double error;     /* of the sum, by those of its terms */
+    double first;     /* the index of the greatest or the least */
+    double uncertain; /* how far the greatest may be off */
+    bool begun;
+} fold;
+
+static void fold_sum(fold *f, double term, double error)
+{
+    f->sum += term;
+    f->size += fabs(term);
+    f->error += error;
+}
+
+/* NaN is the greatest and the least. */
+static void fold_extreme(fold *f, estimate element, double index, double sign)
+{
+    const bool above = !f->begun || (f->sum == f->sum && !(sign * element.value <= sign * f->sum));
+    if (above) {
+        f->sum = element.value;
+        f->first = index;
+    }
+    f->uncertain = element.error > f->uncertain ? element.error : f->uncertain;
+    f->begun = true;
+}
+
+/* A product: its error is relative. */
+static void fold_product(fold *f, estimate element)
+{
+    const double size = fabs(element.value);
+    f->sum = f->begun ? f->sum * element.value : element.value;
+    f->size = (f->begun ? f->size : 1) * (size > 1 ? size : 1);
+    f->least = (f->begun ? f->least : 1) * (size < 1 ? size : 1);
+    f->error += size != 0 ? element.error / size : 0;
+    f->begun = true;
+}
+
+static void fold_element(fold *f, const kiln__row_value *value, estimate element, double index, const estimate *base)
+{
+    const double distance = base != NULL ? element.value - base->value : element.value;
+    const double error = element.error + (base != NULL ? base->error : 0);
+    switch (value->reduction) {
+    case KILN__REDUCE_PROD:
+        fold_product(f, element);
+        break;
+    case KILN__REDUCE_MAX:
+    case KILN__REDUCE_ARGMAX:
+        fold_extreme(f, element, index, 1);
+        break;
+    case KILN__REDUCE_MIN:
+    case KILN__REDUCE_ARGMIN:
+        fold_extreme(f, element, index, -1);
+        break;
+    case KILN__REDUCE_ANY:
+    case KILN__REDUCE_ALL:
+        f->sum += (element.value != 0) == (value->reduction == KILN__REDUCE_ANY);
+        f->uncertain = element.error > 0 ? 1 : f->uncertain;
+        break;
+    case KILN__REDUCE_VAR:
+    case KILN__REDUCE_STD:
+    case KILN__REDUCE_NORM:
+        fold_sum(f, distance * distance, 2 * fabs(distance) * error + error * error);
+        break;
+    case KILN__REDUCE_LOGSUMEXP:
+        fold_sum(f, exp(isinf(base->value) ? element.value : distance), exp(distance) * (error + 8 * DBL_EPSILON));
+        break;
+    default:
+        fold_sum(f, element.value, element.error);
+    }
+}
+
+/* The root of an estimate. */
+static estimate root_of(estimate square)
+{
+    const double least = square.value > square.error ? square.value - square.error : 0;
+    return (estimate){ sqrt(square.value), sqrt(square.value + square.error) - sqrt(least) };
+}
+
+/* Whether some order of the terms leaves the range of the type on its way. */
+static bool may_overflow(const fold *f, const kiln__row_value *value)
+{
+    const kiln__dtype computed = kiln__typing_computed(value->elements);
+    return kiln__dtype_is_real(computed) &&
+           (f->size >= kiln__dtype_largest(computed) ||
+            (value->reduction == KILN__REDUCE_PROD && f->begun && f->least < kiln__dtype_unit(0, computed)));
+}
+
+/* The value from its fold. Sums of n terms in two orders differ as a random walk does, in units of the last place of
+ * the sum of magnitudes. `unit` is that of 1. */
+static estimate finish_fold(const fold *f, const kiln__row_value *value, const estimate *base, double n, double unit)
+{
+    const double walk = unit * (64 + 2 * sqrt(n)) * f->size;
+    const double freedom = n > value->correction ? n - value->correction : 0;
+    estimate sum = { f->sum, f->error + walk };
+    switch (value->reduction) {
+    case KILN__REDUCE_MEAN:
+        return (estimate){ sum.value / n, sum.error / n + unit * fabs(sum.value / n) };
+    case KILN__REDUCE_PROD:
+        return (estimate){ f->begun ? f->sum : 1, fabs(f->sum) * (f->error + n * unit) };
+    case KILN__REDUCE_MAX:
+    case KILN__REDUCE_MIN:
+        return (estimate){ f->begun                               ? f->sum
+                           : value->reduction == KILN__REDUCE_MAX ? -INFINITY
+                                                                  : INFINITY,
+                           f->uncertain };
+    case KILN__REDUCE_ARGMAX:
+    case KILN__REDUCE_ARGMIN:
+        return (estimate){ f->first, f->uncertain > 0 ? n : 0 };
+    case KILN__REDUCE_ANY:
+    case KILN__REDUCE_ALL:
+        return (estimate){ (f->sum > 0) == (value->reduction == KILN__REDUCE_ANY), f->uncertain };
+    case KILN__REDUCE_VAR:
+        return (estimate){ sum.value / freedom, sum.error / freedom };
+    case KILN__REDUCE_STD:
+        return root_of((estimate){ sum.value / freedom, sum.error / freedom });
+    case KILN__REDUCE_NORM:
+        return root_of(sum);
+    case KILN__REDUCE_LOGSUMEXP:
+        sum.value = log(sum.value) + (isinf(base->value) ? 0 : base->value);
+        return (estimate){ sum.value, sum.error / f->sum + base->error + 16 * unit * (1 + fabs(sum.value)) };
+    default:
+        return sum;
+    }
+}
+
+void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line)
+{
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
+    kiln__rows_make(&out->rows, spec, &typing);
+    const estimator e = make_estimator(spec, &typing, out, spec->dtype);
+    for (uint32_t k = 0; k < out->rows.count; k++)
+        out->values[k] = (estimate){ 0, 0 };
+    for (uint32_t stage = 0; stage < out->rows.stages; stage++) {
+        fold folds[KILN__ROW_VALUES_MAX] = { { 0 } };
+        for (uint64_t col = 0; col < elements->columns; col++) {
+            estimate inputs[KILN__INPUTS_MAX], all[KILN__REAL_NODES_MAX];
+            double values[KILN__INPUTS_MAX];
+            for (uint32_t k = 0; k < spec->op->inputs; k++)
+                values[k] = kiln__spec_input_value(spec, k, elements->ins[k], line * elements->columns + col,
+                                                   elements->columns);
+            take_inputs(&e, spec, values, inputs);
+            estimate_nodes(&e, spec->op,
+                           &(given){ .inputs = inputs, .scalars = elements->scalars, .index = (double)col }, all);
+            for (uint32_t k = 0; k < out->rows.count; k++) {
+                const kiln__row_value *value = &out->rows.values[k];
+                if (value->stage == stage)
+                    fold_element(&folds[k], value, all[value->argument], (double)col,
+                                 value->base >= 0 ? &out->values[value->base] : NULL);
+            }
+        }
+        for (uint32_t k = 0; k < out->rows.count; k++) {
+            const kiln__row_value *value = &out->rows.values[k];
+            if (value->stage != stage)
+                continue;
+            out->values[k] =
+                finish_fold(&folds[k], value, value->base >= 0 ? &out->values[value->base] : NULL,
+                            (double)elements->columns, kiln__dtype_unit(1, kiln__typing_computed(value->elements)));
+            if (may_overflow(&folds[k], value) || isnan(out->values[k].error))
+                out->values[k].error = INFINITY;
+        }
+    }
+}
+
+kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__real_numbers *numbers,
+                                    const kiln__row_bound *row, uint32_t output)
+{
+    kiln__typing typing;
+    estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } };
+    kiln__spec_type(spec, &typing);
+    const estimator e = make_estimator(spec, &typing, row, kiln__typing_in(&typing, spec->op, output));
+    take_inputs(&e, spec, numbers->inputs, inputs);
+    const given taken = { .inputs = inputs, .scalars = numbers->scalars, .index = numbers->index };
+    estimate result = estimate_real(&e, spec->op, &taken, output);
+    kiln__dtype stored = kiln__spec_result(spec, output);
+    if (result.error > 0 && kiln__dtype_unit(1, stored) > kiln__dtype_unit(1, e.computed))
+        result.error += kiln__dtype_unit(result.value, stored);
+    return result;
+}
+
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, const kiln__row_bound *row,
+                        uint32_t output, double got, double want)
 {
     kiln__dtype stored = kiln__spec_result(spec, output);
     double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
     if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
         return true;
-    kiln__typing typing;
-    kiln__spec_type(spec, &typing);
-    estimator e = { .ops = &spec->catalog->ops,
-                    .stored = spec->dtype,
-                    .computed =
-                        kiln__typing_computed(typing.mixed ? kiln__typing_in(&typing, spec->op, output) : typing.step),
-                    .fast = kiln__spec_is_fast(spec),
-                    .eager = spec->round == KILN__ROUND_EAGER,
-                    .typing = &typing };
-    estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } };
-    for (uint32_t i = 0; i < spec->op->inputs; i++) {
-        double value = numbers->inputs[i];
-        if (!typing.mixed) /* a whole number may need a rounding */
-            value = round_value(&e, kiln__dtype_convert(value, kiln__spec_input(spec, i), spec->dtype));
-        inputs[i].value = value;
-    }
-    const given taken = { .inputs = inputs, .scalars = numbers->scalars, .index = numbers->index };
-    estimate result = estimate_real(&e, spec->op, &taken, output);
+    const estimate result = kiln__bound_estimate(spec, numbers, row, output);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */
         return apart <= 1 && (apart <= result.error || fabs(result.value) <= result.error);
-    bool stores = kiln__dtype_unit(1, stored) > kiln__dtype_unit(1, e.computed);
-    double error = result.error + (stores ? unit : 0), around = ldexp(1, 8 * (int)kiln__dtype_bytes(stored));
+    double around = ldexp(1, 8 * (int)kiln__dtype_bytes(stored));
     if (!kiln__dtype_is_real(stored)) /* they wrap around */
-        return apart <= error || (apart < around && around - apart <= error);
-    bool overflows = fabs(result.value) + error > kiln__dtype_largest(stored);
-    return apart <= error || (overflows && !(isfinite(got) && isfinite(want)));
+        return apart <= result.error || (apart < around && around - apart <= result.error);
+    bool overflows = fabs(result.value) + result.error > kiln__dtype_largest(stored);
+    return apart <= result.error || (overflows && !(isfinite(got) && isfinite(want)));
 }

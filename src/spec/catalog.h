@@ -6,6 +6,8 @@
 #include "lang/op.h"
 #include "spec/template.h"
 
+#define KILN__TEMPLATE_ROWS "rows" /* the template of ops that reduce, where a spec names none */
+
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };
 
 /* A template of Kiln, which may not have been read yet. */

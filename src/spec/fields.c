@@ -16,15 +16,17 @@ enum {
     FIELD_LAYOUT,
     FIELD_MATH,
     FIELD_ROUND,
+    FIELD_AXIS,
+    FIELD_KEEP,
     FIELD_TARGET,
     FIELD_N,
     FIELD_PARAM = KILN__FIELDS_FIXED
 };
 
 static const char *const field_names[] = {
-    [FIELD_OP] = "op",       [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",
-    [FIELD_OUT] = "out",     [FIELD_LAYOUT] = "layout",     [FIELD_MATH] = "math",
-    [FIELD_ROUND] = "round", [FIELD_TARGET] = "target",     [FIELD_N] = "n"
+    [FIELD_OP] = "op",         [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype", [FIELD_OUT] = "out",
+    [FIELD_LAYOUT] = "layout", [FIELD_MATH] = "math",         [FIELD_ROUND] = "round", [FIELD_AXIS] = "axis",
+    [FIELD_KEEP] = "keep",     [FIELD_TARGET] = "target",     [FIELD_N] = "n"
 };
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
@@ -64,29 +66,13 @@ void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog)
     out->catalog = catalog;
     out->template = catalog->usual;
     out->op = &no_op;
+    out->axis = kiln__axis_last;
 }
 
 uint32_t kiln__spec_inputs(const kiln__fields *spec)
 {
     return kiln__template_takes_op(spec->template) ? spec->op->inputs
                                                    : kiln__arguments_inputs(&spec->template->arguments, 0);
-}
-
-static kiln_status set_op(kiln__fields *spec, kiln__real *room, kiln__word value, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    bool is_given = value.length > 0;
-    if (is_given && !kiln__template_takes_op(spec->template))
-        return kiln__template_check_op(spec->template, NULL, report);
-    if (is_given)
-        status = kiln__expr_parse(room, &spec->catalog->ops, value.text, value.length, report);
-    if (is_given && status == KILN_OK)
-        status = kiln__template_check_op(spec->template, room, report);
-    if (status == KILN_OK) {
-        spec->op = is_given ? room : &no_op;
-        spec->op_set = is_given;
-    }
-    return status;
 }
 
 static kiln_status set_param(kiln__fields *spec, int index, kiln__word value, kiln_report *report)
@@ -192,23 +178,13 @@ static kiln_status check_layout(const kiln__template *template, const kiln__fiel
     return FAIL(report, KILN_ESPEC, "template %s takes no layout: its arrays are all of one shape", template->name);
 }
 
-static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
+static kiln_status change_template(kiln__fields *spec, const kiln__template *template, kiln_report *report)
 {
-    const kiln__template *template = spec->catalog->usual;
-    kiln_status status = KILN_OK;
-    if (value.length > 0)
-        status = kiln__catalog_find(spec->catalog, value, &template, report);
-    if (status != KILN_OK)
-        return status;
-    if (template == NULL)
-        return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
-                    kiln__word_hint(value, template_name_at, spec->catalog).text);
     kiln__fields moved = *spec;
     moved.template = template;
-    moved.template_set = value.length > 0;
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
-    status = check_dtypes(template, spec, report);
+    kiln_status status = check_dtypes(template, spec, report);
     if (status == KILN_OK)
         status = check_results(template, spec, report);
     if (status == KILN_OK)
@@ -223,6 +199,45 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
         status = move_params(&moved, spec, report);
     if (status == KILN_OK)
         *spec = moved;
+    return status;
+}
+
+/* The template of specs that name none: the op's own. */
+static kiln_status find_usual(const kiln__catalog *catalog, const kiln__real *op, const kiln__template **out,
+                              kiln_report *report)
+{
+    *out = catalog->usual;
+    return op->reductions > 0 ? kiln__catalog_find(catalog, kiln__word_of(KILN__TEMPLATE_ROWS), out, report) : KILN_OK;
+}
+
+static bool has_usual_template(const kiln__fields *spec)
+{
+    if (spec->op->reductions == 0)
+        return spec->template == spec->catalog->usual;
+    return spec->template->origin == NULL && strcmp(spec->template->name, KILN__TEMPLATE_ROWS) == 0;
+}
+
+static kiln_status set_op(kiln__fields *spec, kiln__real *room, kiln__word value, kiln_report *report)
+{
+    const kiln__template *usual = NULL;
+    kiln__fields set = *spec;
+    kiln_status status = KILN_OK;
+    if (value.length > 0 && !kiln__template_takes_op(spec->template))
+        return kiln__template_check_op(spec->template, NULL, report);
+    if (value.length > 0)
+        status = kiln__expr_parse(room, &spec->catalog->ops, value.text, value.length, report);
+    set.op = &no_op;
+    set.op_set = false;
+    if (status == KILN_OK && !spec->template_set)
+        status = find_usual(spec->catalog, value.length > 0 ? room : &no_op, &usual, report);
+    if (status == KILN_OK && usual != NULL && usual != spec->template)
+        status = change_template(&set, usual, report);
+    set.op = value.length > 0 ? room : &no_op;
+    set.op_set = value.length > 0;
+    if (status == KILN_OK && set.op_set)
+        status = kiln__template_check_op(set.template, room, report);
+    if (status == KILN_OK)
+        *spec = set;
     return status;
 }
 
@@ -361,6 +376,22 @@ static kiln_status set_layout(kiln__fields *spec, kiln__word value, kiln_report 
     return status;
 }
 
+static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    const kiln__template *template = NULL;
+    kiln_status status = value.length > 0 ? kiln__catalog_find(spec->catalog, value, &template, report)
+                                          : find_usual(spec->catalog, spec->op, &template, report);
+    if (status != KILN_OK)
+        return status;
+    if (template == NULL)
+        return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
+                    kiln__word_hint(value, template_name_at, spec->catalog).text);
+    status = change_template(spec, template, report);
+    if (status == KILN_OK)
+        spec->template_set = value.length > 0;
+    return status;
+}
+
 static bool are_equal(const kiln__dtype *types, uint32_t count)
 {
     for (uint32_t k = 1; k < count; k++)
@@ -450,6 +481,27 @@ static kiln_status set_round(kiln__fields *spec, kiln__word value, kiln_report *
     return status;
 }
 
+static kiln_status set_axis(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    kiln__axis axis = kiln__axis_last;
+    if (value.length > 0 && !kiln__axis_parse(&axis, value))
+        return FAIL(report, KILN_ESPEC, "axis=%s: write a dimension such as -1, neighbours such as (1,2), or all",
+                    kiln__word_quote(value).text);
+    spec->axis = axis;
+    spec->axis_set = value.length > 0;
+    return KILN_OK;
+}
+
+static kiln_status set_keep(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    const bool keep = kiln__word_is(value, "1");
+    if (value.length > 0 && !keep && !kiln__word_is(value, "0"))
+        return FAIL(report, KILN_ESPEC, "keep=%s: 0 or 1", kiln__word_quote(value).text);
+    spec->keep = keep;
+    spec->keep_set = value.length > 0;
+    return KILN_OK;
+}
+
 bool kiln__spec_is_fast(const kiln__fields *spec)
 {
     return spec->math == KILN__MATH_FAST &&
@@ -461,7 +513,7 @@ bool kiln__spec_is_exact(const kiln__fields *spec)
     kiln__math math = spec->math != KILN__MATH_UNSET ? spec->math : kiln__math_default(spec->template);
     bool whole = spec->dtype != KILN__DTYPE_UNSET && !kiln__spec_computes_in(spec, KILN__DTYPE_F32) &&
                  !kiln__spec_computes_in(spec, KILN__DTYPE_F64);
-    if (math == KILN__MATH_PORTABLE || whole)
+    if (whole || (math == KILN__MATH_PORTABLE && !spec->op->summed))
         return true;
     return spec->op->exact && !(kiln__spec_is_fast(spec) && spec->op->fast);
 }
@@ -507,21 +559,29 @@ static kiln_status set_target(kiln__fields *spec, kiln__word value, kiln_report 
 
 static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    uint64_t n = 0;
-    if (value.length > 0 && !kiln__number_parse_uint(value.text, value.length, &n))
-        return FAIL(report, KILN_ESPEC, "n=%s is not a whole number below 2^64", kiln__word_quote(value).text);
+    kiln__word cols = value, rows = kiln__word_cut(&cols, "x");
+    uint64_t n = 0, of_row = 0;
+    bool good = value.length == 0 || kiln__number_parse_uint(rows.text, rows.length, &n);
+    if (cols.text != NULL)
+        good = good && kiln__number_parse_uint(cols.text, cols.length, &of_row) && of_row > 0 &&
+               !__builtin_mul_overflow(n, of_row, &n);
+    if (!good)
+        return FAIL(report, KILN_ESPEC, "n=%s is not a whole number below 2^64, or ROWSxCOLS",
+                    kiln__word_quote(value).text);
     spec->n = n;
+    spec->cols = of_row;
     spec->n_set = value.length > 0;
     return KILN_OK;
 }
 
 static kiln_status set_field(kiln__fields *spec, kiln__real *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
-        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype, [FIELD_OUT] = set_result,
-        [FIELD_LAYOUT] = set_layout,     [FIELD_MATH] = set_math,   [FIELD_ROUND] = set_round,
-        [FIELD_TARGET] = set_target,     [FIELD_N] = set_n
-    };
+    static kiln_status (*const setters[])(
+        kiln__fields *, kiln__word, kiln_report *) = { [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype,
+                                                       [FIELD_OUT] = set_result,        [FIELD_LAYOUT] = set_layout,
+                                                       [FIELD_MATH] = set_math,         [FIELD_ROUND] = set_round,
+                                                       [FIELD_AXIS] = set_axis,         [FIELD_KEEP] = set_keep,
+                                                       [FIELD_TARGET] = set_target,     [FIELD_N] = set_n };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -610,6 +670,17 @@ static kiln_status parse_template(kiln__fields *spec, kiln__word line, kiln_repo
     return status;
 }
 
+/* The op chooses the template where the line names none. */
+static kiln_status parse_op(kiln__fields *spec, kiln__real *room, kiln__word line, kiln_report *report)
+{
+    kiln__word field, value;
+    kiln_status status;
+    while ((status = kiln__spec_next_field(&line, &field, &value, report)) == KILN_OK && field.length > 0)
+        if (kiln__word_is(field, field_names[FIELD_OP]))
+            return set_op(spec, room, value, report);
+    return status;
+}
+
 static kiln_status parse_fields(kiln__fields *spec, kiln__real *room, kiln__word line, kiln_report *report)
 {
     uint32_t given = 0;
@@ -622,7 +693,8 @@ static kiln_status parse_fields(kiln__fields *spec, kiln__real *room, kiln__word
         if ((given & (1u << id)) != 0)
             return FAIL(report, KILN_ESPEC, "field %s given twice", kiln__word_quote(field).text);
         given |= 1u << id;
-        status = id == FIELD_TEMPLATE ? KILN_OK : set_field(spec, room, id, value, report);
+        if (id != FIELD_TEMPLATE && id != FIELD_OP)
+            status = set_field(spec, room, id, value, report);
         if (status != KILN_OK)
             break;
     }
@@ -664,6 +736,8 @@ kiln_status kiln__fields_update(kiln__fields *fields, kiln__real *room, const ch
     open_replaced(fields, line);
     kiln_status status = parse_template(fields, line, report);
     if (status == KILN_OK)
+        status = parse_op(fields, room, line, report);
+    if (status == KILN_OK)
         status = parse_fields(fields, room, line, report);
     if (status == KILN_OK)
         status = settle_lists(fields, report);
@@ -694,6 +768,10 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->math != KILN__MATH_UNSET;
     case FIELD_ROUND:
         return spec->round != KILN__ROUND_UNSET;
+    case FIELD_AXIS:
+        return spec->axis_set;
+    case FIELD_KEEP:
+        return spec->keep_set;
     case FIELD_TARGET:
         return spec->target_set;
     case FIELD_N:
@@ -746,11 +824,20 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
     case FIELD_ROUND:
         kiln__text_append(out, round_names[spec->round]);
         break;
+    case FIELD_AXIS:
+        kiln__axis_format(&spec->axis, out);
+        break;
+    case FIELD_KEEP:
+        kiln__text_append(out, spec->keep ? "1" : "0");
+        break;
     case FIELD_TARGET:
         kiln__text_append(out, spec->target.name);
         break;
     case FIELD_N:
-        kiln__text_printf(out, "%" PRIu64, spec->n);
+        if (spec->cols > 0)
+            kiln__text_printf(out, "%" PRIu64 "x%" PRIu64, spec->n / spec->cols, spec->cols);
+        else
+            kiln__text_printf(out, "%" PRIu64, spec->n);
         break;
     default:
         word = kiln__param_text(&spec->template->params[id - FIELD_PARAM], spec->params[id - FIELD_PARAM], buffer);
@@ -770,14 +857,14 @@ static void append_field(const kiln__fields *spec, int id, size_t start, kiln__t
     kiln__fields_append(spec, id, out);
 }
 
-/* `named`: with the names of the inputs. */
+/* `named`: with the names of the inputs, and what only tensors have. */
 static void append_fields(const kiln__fields *spec, bool named, size_t start, kiln__text *out)
 {
     if (spec->op_set) {
         kiln__text_append(out, "op=");
         kiln__expr_format(spec->op, &spec->catalog->ops, named, out);
     }
-    if (spec->template != spec->catalog->usual)
+    if (!has_usual_template(spec))
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
     if (kiln__spec_casts(spec))
@@ -787,6 +874,10 @@ static void append_fields(const kiln__fields *spec, bool named, size_t start, ki
         append_field(spec, FIELD_MATH, start, out);
     if (spec->round == KILN__ROUND_EAGER)
         append_field(spec, FIELD_ROUND, start, out);
+    if (named && !kiln__axis_same(&spec->axis, &kiln__axis_last))
+        append_field(spec, FIELD_AXIS, start, out);
+    if (named && spec->keep)
+        append_field(spec, FIELD_KEEP, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         append_field(spec, FIELD_PARAM + (int)i, start, out);
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "lang/dtype.h"
 #include "lang/expr.h"
+#include "lang/reduction.h"
 #include "lang/typing.h"
 #include "spec/catalog.h"
 #include "spec/target.h"
@@ -41,13 +42,16 @@ typedef struct kiln__fields {
     uint32_t layout_dims;                     /* the dimensions of strided arrays; 0: none */
     kiln__math math;                          /* KILN__MATH_UNSET if open */
     kiln__round round;                        /* likewise */
+    kiln__axis axis;               /* of tensors: that the op reduces. No kernel knows it, the tensors choose one */
+    bool axis_set, keep, keep_set; /* keep: outputs that the op reduces have the extent 1 there */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
+    uint64_t cols;                    /* likewise the elements of a row, where n is written as ROWSxCOLS; else 0 */
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 9 };
+enum { KILN__FIELDS_FIXED = 11 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -76,7 +80,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, the
+ * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, axis, keep, the
  * template's parameters, target, n. Unknown fields name the closest. Changing the template with parameters set keeps
  * those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
@@ -101,9 +105,9 @@ bool kiln__spec_is_fast(const kiln__fields *spec);
 /* Whether the results on every device have the same bits. */
 bool kiln__spec_is_exact(const kiln__fields *spec);
 
-/* Appends the canonical text: fields in the order op, template, dtype, out, layout, math and round (template, out, math
- * and round only if not the default), parameters in the template's order, target; fields not set are left out.
- * With `with_hints` n= too, last. */
+/* Appends the canonical text: fields in the order op, template, dtype, out, layout, math, round, axis and keep
+ * (template, out, math, round, axis and keep only if not the default), parameters in the template's order, target;
+ * fields not set are left out. With `with_hints` n= too, last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
 /* The same without hints, as if the target were not set, and with x, y, z as the names of the inputs: what is compiled
@@ -174,14 +178,15 @@ void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *
 /* How input k of the op lies, in a template that broadcasts or has strides. */
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
 
-/* How output k lies, in a template that has strides. */
+/* How output k lies, in a template that has strides or reduces. */
 kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k);
 
 /* The operands of the template's arguments. The dtype is set; an open result counts as the dtype. `named`: with the
  * names of the expression, which are borrowed; else all specs of a kernel have the same. */
 kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named);
 
-/* The bytes of an element of the widest input, and of the widest output. The dtype is set. */
+/* The bytes of an element of the widest input, and of the widest output, of which those with an element for a row do
+ * not count. The dtype is set. */
 unsigned kiln__spec_bytes(const kiln__fields *spec);
 unsigned kiln__spec_out_bytes(const kiln__fields *spec);
 
@@ -189,15 +194,11 @@ unsigned kiln__spec_out_bytes(const kiln__fields *spec);
  * template broadcasts. */
 double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns);
 
+/* Which nodes of the op have several values along the axis that it reduces. */
+void kiln__spec_varies(const kiln__fields *spec, bool out[KILN__REAL_NODES_MAX]);
+
 /* KILN_ESPEC where the op has no value for numbers of the dtype. */
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report);
-
-/* ---- Results on two devices (spec/bound.c) */
-
-/* Whether results at one element, of a GPU and of the cpu, are as close as the functions of the spec's ops promise. The
- * spec has a dtype, and is not exact (kiln__spec_is_exact). Inputs are values of the dtype, and there are no params. */
-bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, uint32_t output, double got,
-                        double want);
 
 /* ---- Results of ops whose definition bounds their error (spec/reference.c) */
 

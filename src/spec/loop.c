@@ -101,6 +101,30 @@ static kiln_status take_tensors(building *b, const kiln_tensor *outs, size_t out
     return status;
 }
 
+static bool are_few(size_t out_count, size_t in_count)
+{
+    return out_count >= 1 && out_count <= KILN__OUTPUTS_MAX && in_count <= KILN__INPUTS_MAX;
+}
+
+static kiln_status fail_counts(size_t out_count, size_t in_count, kiln_report *report)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
+                      "%zu outputs and %zu inputs: expected 1 to %d outputs and at most %d inputs", out_count, in_count,
+                      KILN__OUTPUTS_MAX, KILN__INPUTS_MAX);
+}
+
+/* Neither is cleared: a hit of kiln_apply needs a small part. */
+static kiln_status begin(building *b, kiln__loop *loop, const kiln_tensor *outs, size_t out_count,
+                         const kiln_tensor *ins, size_t in_count, bool placed, kiln_report *report)
+{
+    b->loop = loop;
+    b->placed = placed;
+    b->report = report;
+    loop->span = 0;
+    loop->ordered = true;
+    return take_tensors(b, outs, out_count, ins, in_count);
+}
+
 /* ---- Dimensions and their strides */
 
 static kiln_status fail_shape(const building *b, uint32_t k, uint32_t d)
@@ -409,16 +433,10 @@ static void set_crossing(building *b)
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report)
 {
-    building b; /* not cleared, as the loop: a hit of kiln_apply needs a small part */
-    b.loop = out;
-    b.placed = placed;
-    b.report = report;
-    out->span = 0;
-    out->ordered = true;
-    if (out_count < 1 || out_count > KILN__OUTPUTS_MAX || in_count > KILN__INPUTS_MAX)
-        return FAIL(&b, KILN_EINVAL, "%zu outputs and %zu inputs: expected 1 to %d outputs and at most %d inputs",
-                    out_count, in_count, KILN__OUTPUTS_MAX, KILN__INPUTS_MAX);
-    kiln_status status = take_tensors(&b, outs, out_count, ins, in_count);
+    building b;
+    if (!are_few(out_count, in_count))
+        return fail_counts(out_count, in_count, report);
+    kiln_status status = begin(&b, out, outs, out_count, ins, in_count, placed, report);
     if (status == KILN_OK)
         status = find_dims(&b);
     if (status == KILN_OK && out->count > 0)
@@ -428,6 +446,171 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
     if (status == KILN_OK && out->kind == KILN__LOOP_STRIDED)
         set_crossing(&b);
     return status;
+}
+
+/* ---- Rows of an op that reduces */
+
+/* The shape to which the inputs broadcast, from its first dimension on. */
+static kiln_status find_common(building *b, int64_t shape[KILN_TENSOR_DIMS_MAX], uint32_t *ndim)
+{
+    const uint32_t outputs = b->loop->outputs;
+    *ndim = 0;
+    for (uint32_t k = outputs; k < b->loop->operands; k++)
+        *ndim = b->tensors[k]->ndim > *ndim ? b->tensors[k]->ndim : *ndim;
+    for (uint32_t d = 0; d < *ndim; d++)
+        shape[d] = 1;
+    for (uint32_t k = outputs; k < b->loop->operands; k++)
+        for (uint32_t d = 0; d < b->tensors[k]->ndim; d++) {
+            int64_t extent = b->tensors[k]->shape[d], *common = &shape[*ndim - b->tensors[k]->ndim + d];
+            if (extent < 0)
+                return FAIL(b, KILN_EINVAL, "tensor %s: extent %" PRId64 " of dimension %u is below 0",
+                            name_of(b, k).text, extent, d);
+            if (extent != *common && extent != 1 && *common != 1)
+                return FAIL(b, KILN_EINVAL,
+                            "tensor %s: extent %" PRId64 " of dimension %u does not broadcast with %" PRId64
+                            " of the other inputs",
+                            name_of(b, k).text, extent, d, *common);
+            *common = *common == 1 ? extent : *common;
+        }
+    return KILN_OK;
+}
+
+/* The dimensions of the axis, from *first to *last. A tensor without dimensions has one element along any axis. */
+static kiln_status find_axis(const building *b, const kiln__axis *axis, uint32_t ndim, uint32_t *first, uint32_t *last)
+{
+    const int count = ndim > 0 ? (int)ndim : 1;
+    const int from = axis->first < 0 ? axis->first + count : axis->first,
+              to = axis->last < 0 ? axis->last + count : axis->last;
+    *first = 0;
+    *last = ndim > 0 ? ndim - 1 : 0;
+    if (axis->all)
+        return KILN_OK;
+    if (from < 0 || to >= count || from > to)
+        return FAIL(b, KILN_EINVAL, "axis %d is none of the %u dimensions of the tensors",
+                    from < 0 ? axis->first : axis->last, ndim);
+    *first = (uint32_t)from;
+    *last = (uint32_t)to;
+    return KILN_OK;
+}
+
+static kiln_status check_contiguous(const building *b, uint32_t k)
+{
+    const kiln_tensor *tensor = b->tensors[k];
+    int64_t dense = 1;
+    for (uint32_t d = tensor->ndim; d-- > 0 && tensor->strides != NULL;) {
+        if (tensor->shape[d] != 1 && tensor->strides[d] != dense)
+            return FAIL(b, KILN_EINVAL, "tensor %s: an op that reduces takes contiguous tensors: make it contiguous",
+                        name_of(b, k).text);
+        __builtin_mul_overflow(dense, tensor->shape[d], &dense);
+    }
+    return KILN_OK;
+}
+
+/* The layout of an input: whether it has all rows, and all of the axis. A part of either has none. */
+static kiln_status place_input(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, uint32_t first)
+{
+    const kiln_tensor *tensor = b->tensors[k];
+    bool one[2] = { true, true }, all[2] = { true, true }; /* along the rows, and along the axis */
+    for (uint32_t d = 0; d < ndim; d++) {
+        const uint32_t missing = ndim - tensor->ndim;
+        const int64_t extent = d < missing ? 1 : tensor->shape[d - missing];
+        const int part = d >= first;
+        one[part] = one[part] && extent == 1;
+        all[part] = all[part] && extent == shape[d];
+    }
+    if (!(one[0] || all[0]) || !(one[1] || all[1]))
+        return FAIL(b, KILN_EINVAL, "tensor %s broadcasts along a part of the %s: expand it and make it contiguous",
+                    name_of(b, k).text, one[0] || all[0] ? "axis" : "dimensions before the axis");
+    b->loop->layouts[k] = all[0] && all[1] ? KILN__LAYOUT_FULL
+                          : all[1]         ? KILN__LAYOUT_ROW
+                          : all[0]         ? KILN__LAYOUT_COLUMN
+                                           : KILN__LAYOUT_ONE;
+    return check_contiguous(b, k);
+}
+
+/* Whether an output has the shape, without the axis where that is `left_out`, or else with the extent 1 there. */
+static bool has_shape(const kiln_tensor *tensor, const int64_t *shape, uint32_t ndim, uint32_t first, bool reduced,
+                      bool left_out)
+{
+    const uint32_t gone = left_out ? ndim - first : 0;
+    if (tensor->ndim != ndim - gone)
+        return false;
+    for (uint32_t d = 0; d < tensor->ndim; d++)
+        if (tensor->shape[d] != (reduced && d >= first ? 1 : shape[d]))
+            return false;
+    return true;
+}
+
+static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, uint32_t first)
+{
+    const kiln_tensor *tensor = b->tensors[k];
+    const bool full = has_shape(tensor, shape, ndim, first, false, false);
+    if (!full && !has_shape(tensor, shape, ndim, first, true, true) &&
+        !has_shape(tensor, shape, ndim, first, true, false))
+        return FAIL(b, KILN_EINVAL,
+                    "tensor %s has neither the shape of the inputs nor this without the axis, or with 1 there",
+                    name_of(b, k).text);
+    b->loop->layouts[k] = full ? KILN__LAYOUT_FULL : KILN__LAYOUT_COLUMN;
+    return check_contiguous(b, k);
+}
+
+static kiln_status count_rows(building *b, const int64_t *shape, uint32_t ndim, uint32_t first)
+{
+    kiln__loop *loop = b->loop;
+    int64_t count[2] = { 1, 1 }; /* rows and columns */
+    bool is_large = false;
+    for (uint32_t d = 0; d < ndim; d++)
+        is_large = __builtin_mul_overflow(count[d >= first], shape[d], &count[d >= first]) || is_large;
+    const int64_t cols = count[1] > 0 ? count[1] : 1;
+    if (is_large || __builtin_mul_overflow(count[0], cols, &(int64_t){ 0 }) || count[0] > COUNT_MAX / cols)
+        return FAIL(b, KILN_EINVAL, "the inputs broadcast to more elements than any memory has");
+    loop->dims = 2;
+    loop->extent[0] = count[1];
+    loop->extent[1] = count[0];
+    loop->count = (uint64_t)(count[0] * cols);
+    for (uint32_t k = 0; k < loop->operands; k++) {
+        const kiln__layout layout = loop->layouts[k];
+        loop->stride[k][0] = layout == KILN__LAYOUT_FULL || layout == KILN__LAYOUT_ROW;
+        loop->stride[k][1] = layout == KILN__LAYOUT_FULL ? cols : layout == KILN__LAYOUT_COLUMN;
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_placed(building *b)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t k = 0; k < b->loop->operands && status == KILN_OK; k++) {
+        const bool empty = b->loop->extent[1] == 0 || (b->loop->extent[0] == 0 && b->loop->stride[k][0] > 0);
+        status = b->placed && !empty ? check_data(b, k) : KILN_OK;
+        if (status == KILN_OK)
+            status = find_range(b, k);
+    }
+    return status == KILN_OK && b->placed ? check_overlap(b) : status;
+}
+
+kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
+                                 size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report)
+{
+    int64_t shape[KILN_TENSOR_DIMS_MAX] = { 0 };
+    uint32_t ndim = 0, first = 0, last = 0;
+    building b = { .loop = NULL };
+    if (!are_few(out_count, in_count))
+        return fail_counts(out_count, in_count, report);
+    kiln_status status = begin(&b, out, outs, out_count, ins, in_count, placed, report);
+    out->kind = KILN__LOOP_REDUCED;
+    if (status == KILN_OK)
+        status = find_common(&b, shape, &ndim);
+    if (status == KILN_OK)
+        status = find_axis(&b, axis, ndim, &first, &last);
+    if (status == KILN_OK && ndim > 0 && last + 1 < ndim)
+        return FAIL(&b, KILN_EINVAL, "dimensions follow the axis: move it behind them, or make the tensor so");
+    for (uint32_t k = out->outputs; k < out->operands && status == KILN_OK; k++)
+        status = place_input(&b, k, shape, ndim, first);
+    for (uint32_t k = 0; k < out->outputs && status == KILN_OK; k++)
+        status = place_output(&b, k, shape, ndim, first);
+    if (status == KILN_OK)
+        status = count_rows(&b, shape, ndim, first);
+    return status == KILN_OK ? check_placed(&b) : status;
 }
 
 /* ---- The argument of strides: extents, the numbers that replace a division by them, and the strides of each array */

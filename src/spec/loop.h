@@ -2,6 +2,7 @@
 #ifndef KILN_SPEC_LOOP_H
 #define KILN_SPEC_LOOP_H
 
+#include "lang/reduction.h"
 #include "spec/arguments.h"
 #include <kiln/tensor.h>
 
@@ -10,7 +11,8 @@ typedef enum kiln__loop_kind {
     KILN__LOOP_FLAT,    /* all tensors are one sequence: the template elementwise */
     KILN__LOOP_ROWS,    /* rows and columns, of which inputs may repeat one: the template broadcast */
     KILN__LOOP_STRIDED, /* any strides: the template strided */
-    KILN__LOOP_CROSSED  /* an input is contiguous along the second dimension instead: the template crossed */
+    KILN__LOOP_CROSSED, /* an input is contiguous along the second dimension instead: the template crossed */
+    KILN__LOOP_REDUCED  /* rows and columns, of which the op reduces the columns: the template rows */
 } kiln__loop_kind;
 
 /* A loop over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the innermost, along
@@ -27,8 +29,8 @@ typedef struct kiln__loop {
     int64_t extent[KILN_TENSOR_DIMS_MAX]; /* of which the first KILN__LOOP_DIMS are used */
     int64_t stride[KILN__OPERANDS_MAX][KILN_TENSOR_DIMS_MAX]; /* in elements; 0: the dimension repeats the operand */
     void *data[KILN__OPERANDS_MAX];                           /* the element whose indices are all 0 */
-    kiln__layout layouts[KILN__OPERANDS_MAX];                 /* of KILN__LOOP_ROWS those of inputs, of others words of
-                                                            KILN__LOOP_STRIDED, or none */
+    kiln__layout layouts[KILN__OPERANDS_MAX];                 /* of KILN__LOOP_ROWS and _REDUCED those of rows and
+                                                            columns, of others words of KILN__LOOP_STRIDED, or none */
 } kiln__loop;
 
 /* Makes the loop of tensors. The shape of all outputs is the loop's. Inputs broadcast to it as in PyTorch: aligned at
@@ -40,6 +42,14 @@ typedef struct kiln__loop {
  * data, more elements than any memory has), KILN_EALIGN, KILN_EOVERLAP. The report names the operand, `out` or `x`. */
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report);
+
+/* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns. The inputs broadcast to one
+ * shape. An output has this shape, or the same without the axis, or with the extent 1 there; its layout is
+ * KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. All tensors are contiguous. Of memory and `placed` the same holds. The
+ * count is not 0 where only the axis has no elements.
+ * Errors: those of kiln__loop_make; KILN_EINVAL also where tensors do not lie so. */
+kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
+                                 size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report);
 
 /* How operand k lies along the innermost dimension: KILN__LAYOUT_UNIT, _SAME or _ANY. */
 kiln__layout kiln__loop_layout(const kiln__loop *loop, uint32_t k);

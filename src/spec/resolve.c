@@ -20,6 +20,7 @@ enum {
     NAME_CROSSING,
     NAME_OPERATIONS,
     NAME_SHARED,
+    NAME_COLS,
     NAME_END
 };
 
@@ -32,8 +33,8 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes",  "out_bytes", "n_hint",     "sm",
-                                         "inputs", "crossing",  "operations", "shared_limit" };
+    static const char *const names[] = { "bytes",    "out_bytes",  "n_hint",       "sm",       "inputs",
+                                         "crossing", "operations", "shared_limit", "cols_hint" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -47,6 +48,14 @@ static int64_t hint_of(const kiln__fields *spec)
     const unsigned most = 48;
     unsigned octave = spec->n_set && spec->n > 0 ? kiln__number_octave(spec->n) : most;
     return INT64_C(1) << (octave < most ? octave : most);
+}
+
+/* The elements of a row that a spec expects. */
+static int64_t cols_of(const kiln__fields *spec)
+{
+    const uint64_t usual = 4096, most = INT64_MAX / 4096; /* formulas can multiply it */
+    uint64_t cols = spec->n_set && spec->cols > 0 ? kiln__number_step(spec->cols) : usual;
+    return (int64_t)(cols < most ? cols : most);
 }
 
 /* How many inputs are contiguous along the second dimension. */
@@ -71,6 +80,7 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : id == NAME_BYTES      ? (int64_t)kiln__spec_bytes(s->spec)
              : id == NAME_OUT_BYTES  ? (int64_t)kiln__spec_out_bytes(s->spec)
              : id == NAME_HINT       ? hint_of(s->spec)
+             : id == NAME_COLS       ? cols_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
              : id == NAME_CROSSING   ? crossing_of(s->spec)
@@ -89,6 +99,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_OUT_BYTES:
         return kiln__spec_result(spec, 0) != KILN__DTYPE_UNSET;
     case NAME_HINT:
+    case NAME_COLS:
         return true;
     case NAME_SM:
     case NAME_SHARED:
@@ -132,6 +143,8 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
         kiln__spec_value(spec, "out", out);
     } else if (id == NAME_HINT)
         kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
+    else if (id == NAME_COLS)
+        kiln__text_printf(out, "cols=%" PRId64, cols_of(spec));
     else if (id == NAME_SM || id == NAME_SHARED)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
@@ -332,6 +345,9 @@ static kiln_status check_portable(const kiln__fields *spec, kiln_report *report)
 
 static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_report *report)
 {
+    if (!kiln__axis_same(&out->axis, &kiln__axis_last) || out->keep)
+        return FAIL(report, KILN_ESPEC,
+                    "axis and keep are for tensors (kiln_apply, kiln run): a kernel reduces the columns of rows");
     if (!out->op_set && kiln__template_takes_op(out->template))
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
     out->template_set = true;

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "lang/primitive.h"
+#include "lang/reduction.h"
 
 void kiln__spec_type(const kiln__fields *spec, kiln__typing *out)
 {
@@ -42,6 +43,11 @@ kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
 
 kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k)
 {
+    if (kiln__arguments_reduce(&spec->template->arguments) && k < spec->op->outputs) {
+        bool varies[KILN__REAL_NODES_MAX];
+        kiln__spec_varies(spec, varies);
+        return varies[spec->op->roots[k]] ? KILN__LAYOUT_FULL : KILN__LAYOUT_COLUMN;
+    }
     if (!kiln__template_strided(spec->template))
         return KILN__LAYOUT_FULL;
     return k < spec->layout_count ? spec->layouts[k] : KILN__LAYOUT_UNIT;
@@ -90,9 +96,10 @@ unsigned kiln__spec_out_bytes(const kiln__fields *spec)
     unsigned bytes = 0;
     for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++) {
         unsigned own = kiln__dtype_bytes(kiln__spec_result(spec, k));
-        bytes = own > bytes ? own : bytes;
+        if (kiln__spec_out_layout(spec, k) != KILN__LAYOUT_COLUMN)
+            bytes = own > bytes ? own : bytes;
     }
-    return bytes;
+    return bytes > 0 ? bytes : kiln__spec_bytes(spec);
 }
 
 double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns)
@@ -165,10 +172,10 @@ static kiln_status refuse(const kiln__fields *spec, const char *before, kiln__dt
     return status;
 }
 
-/* The op that a node calls, or NULL. */
+/* The op that a node calls as one step, or NULL. */
 static const kiln__op *op_of(const kiln__fields *spec, const kiln__real_node *node)
 {
-    return node->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, node->index) : NULL;
+    return node->kind == KILN__REAL_OP && node->body == 0 ? kiln__op_at(&spec->catalog->ops, node->index) : NULL;
 }
 
 /* Whether a node calls what takes whole numbers alone. */
@@ -187,6 +194,34 @@ static bool is_wide(const kiln__fields *spec, const kiln__real_node *node)
     if (op != NULL)
         return kiln__op_of_integers(op)->wide;
     return node->kind == KILN__REAL_NUMBER && kiln__number_is_wide(node->value);
+}
+
+void kiln__spec_varies(const kiln__fields *spec, bool out[KILN__REAL_NODES_MAX])
+{
+    for (uint32_t i = 0; i < spec->op->count; i++) {
+        const kiln__real_node *node = &spec->op->nodes[i];
+        kiln__layout layout = node->kind == KILN__REAL_INPUT ? kiln__spec_layout(spec, node->index) : KILN__LAYOUT_FULL;
+        out[i] = node->kind == KILN__REAL_INDEX ||
+                 (node->kind == KILN__REAL_INPUT && layout != KILN__LAYOUT_COLUMN && layout != KILN__LAYOUT_ONE);
+        for (uint32_t j = 0; j < node->count && node->kind != KILN__REAL_REDUCTION && node->body == 0; j++)
+            out[i] = out[i] || out[node->args[j]];
+        if (node->body > 0)
+            out[i] = out[node->body];
+    }
+}
+
+/* An input of one value for a row is not reduced: a hint says which. */
+static kiln_status check_reduction(const kiln__fields *spec, const kiln__real_node *node, kiln_report *report)
+{
+    bool varies[KILN__REAL_NODES_MAX];
+    if (node->kind != KILN__REAL_REDUCTION)
+        return KILN_OK;
+    kiln__spec_varies(spec, varies);
+    if (varies[node->args[0]])
+        return KILN_OK;
+    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                      "%s reduces an axis, and its argument has one value in each row: layout is column or one",
+                      kiln__reduction_name((kiln__reduction)node->index));
 }
 
 static kiln_status check_step(const kiln__fields *spec, const kiln__real_node *node, kiln__dtype in,
@@ -211,5 +246,7 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
     kiln__spec_type(spec, &typing);
     for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
         status = check_step(spec, &spec->op->nodes[i], (kiln__dtype)typing.in[i], report);
+    for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
+        status = check_reduction(spec, &spec->op->nodes[i], report);
     return status;
 }

@@ -105,11 +105,11 @@ static char *copy_formula(reader *r, kiln__word word)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",     "template", "dtype",     "out",        "layout",       "math",      "round",  "target",
-        "n",      "mixed",    "indexed",   "position",   "bytes",        "out_bytes", "n_hint", "sm",
-        "inputs", "outputs",  "crossing",  "operations", "shared_limit", "min",       "max",    "gcd",
-        "unit",   "fn",       "infinity",  "real",       "whole",        "typed",     "list",   "all",
-        "each",   "argument", "parameter", "output",     "dims",
+        "op",       "template",   "dtype",        "out",      "layout",    "math",     "round", "target",    "n",
+        "mixed",    "indexed",    "position",     "bytes",    "out_bytes", "n_hint",   "sm",    "inputs",    "outputs",
+        "crossing", "operations", "shared_limit", "min",      "max",       "gcd",      "pow2",  "cols_hint", "axis",
+        "keep",     "reduces",    "spread",       "unit",     "fn",        "infinity", "real",  "whole",     "typed",
+        "list",     "all",        "each",         "argument", "parameter", "output",   "dims",
     };
     static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
                                               "store", "layout", "out_", "scalar" };
@@ -254,20 +254,36 @@ static kiln_status read_shape(reader *r, kiln__declared_arg *arg, kiln__word sha
     return KILN_OK;
 }
 
+/* The words behind the shape of an array. False: one means nothing there. */
+static bool take_words(kiln__declared_arg *arg, kiln__word words)
+{
+    const bool out = arg->role == KILN__ARG_OUT, in = arg->role == KILN__ARG_IN;
+    while (words.length > 0) {
+        kiln__word word = kiln__word_next(&words);
+        bool *place = out && kiln__word_is(word, "inplace")                 ? &arg->in_place
+                      : out && arg->each && kiln__word_is(word, "reduced")  ? &arg->reduced
+                      : in && arg->each && kiln__word_is(word, "broadcast") ? &arg->broadcast
+                                                                            : NULL;
+        if (place == NULL || *place)
+            return false;
+        *place = true;
+    }
+    return true;
+}
+
 /* "TYPE[SHAPE]", after in, out or inout. */
 static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word shape)
 {
     kiln__word after = shape;
     shape = kiln__word_cut(&after, "]");
-    arg->in_place = after.text != NULL && arg->role == KILN__ARG_OUT && kiln__word_is(after, "inplace");
-    arg->broadcast = after.text != NULL && arg->role == KILN__ARG_IN && arg->each && kiln__word_is(after, "broadcast");
-    if (shape.length == 0 || after.text == NULL || (after.length > 0 && !arg->in_place && !arg->broadcast))
+    if (shape.length == 0 || after.text == NULL || !take_words(arg, after))
         return FAIL(r, "arg %s: write its shape behind the type: %s[FORMULA, ...]%s", arg->name,
                     kiln__dtype_name(arg->type),
                     arg->role == KILN__ARG_OUT ? ", then inplace if it may be an input" : "");
     kiln_status status = read_shape(r, arg, shape);
-    if (status == KILN_OK && arg->broadcast && arg->dims != 2)
-        return FAIL(r, "arg %s: broadcast is for arrays of rows and columns: write [ROWS, COLUMNS]", arg->name);
+    if (status == KILN_OK && (arg->broadcast || arg->reduced) && arg->dims != 2)
+        return FAIL(r, "arg %s: %s is for arrays of rows and columns: write [ROWS, COLUMNS]", arg->name,
+                    arg->broadcast ? "broadcast" : "reduced");
     return status;
 }
 
@@ -703,7 +719,7 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "n_hint") ||
            kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") ||
-           kiln__word_is(word, "crossing") || kiln__word_is(word, "shared_limit") ||
+           kiln__word_is(word, "crossing") || kiln__word_is(word, "shared_limit") || kiln__word_is(word, "cols_hint") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
@@ -935,6 +951,9 @@ kiln_status kiln__template_check_op(const kiln__template *template, const kiln__
                       op->inputs);
     if (op != NULL && op->outputs > 1 && !kiln__arguments_each(&template->arguments, KILN__ARG_OUT))
         return REFUSE("template %s takes ops of one output, this one has %u", template->name, op->outputs);
+    if (op != NULL && op->count > 0 && (op->reductions > 0) != kiln__arguments_reduce(&template->arguments))
+        return REFUSE("template %s takes ops that %s an axis: leave template out", template->name,
+                      op->reductions > 0 ? "do not reduce" : "reduce");
     if (op != NULL && op->indexed && !template->indexed)
         return REFUSE("template %s takes no ops of the index: its text, or its twin's, does not pass KILN_POSITION",
                       template->name);

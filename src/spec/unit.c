@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "spec/option.h"
+#include "spec/rows.h"
 
 #define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
@@ -60,13 +61,14 @@ static void append_inputs(kiln__text *out, const kiln__fields *spec, bool mixed)
     }
 }
 
-/* "#define KILN_LAYOUT1 1" for each input, and of strided arrays "#define KILN_OUT_LAYOUT0 4" for each output. */
+/* "#define KILN_LAYOUT1 1" for each input, and "#define KILN_OUT_LAYOUT0 4" for each output where these differ, too. */
 static void append_layouts(kiln__text *out, const kiln__fields *spec)
 {
-    bool strided = kiln__template_strided(spec->template);
+    const bool strided = kiln__template_strided(spec->template);
+    const bool varied = strided || kiln__arguments_reduce(&spec->template->arguments);
     for (uint32_t k = strided ? KILN__LAYOUT_STRIDED : 0; k < (strided ? KILN__LAYOUT_END : KILN__LAYOUT_STRIDED); k++)
         append_define(out, "LAYOUT", kiln__layout_name((kiln__layout)k), k);
-    for (uint32_t k = 0; strided && k < kiln__spec_outputs(spec); k++)
+    for (uint32_t k = 0; varied && k < kiln__spec_outputs(spec); k++)
         kiln__text_printf(out, "#define KILN_OUT_LAYOUT%u %d\n", k, (int)kiln__spec_out_layout(spec, k));
     if (strided)
         append_define(out, "DIMS", NULL, spec->layout_dims > 0 ? spec->layout_dims : 1);
@@ -127,6 +129,8 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "MIXED", NULL, 1);
     if (spec->op->indexed)
         append_define(out, "INDEXED", NULL, 1);
+    if (spec->op->reductions > 0)
+        append_define(out, "REDUCES", NULL, 1);
     append_inputs(out, spec, typing->mixed);
     append_outputs(out, spec, typing);
     if (kiln__template_broadcasts(spec->template) || kiln__template_strided(spec->template))
@@ -143,25 +147,11 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
-/* The C type of the values of a type. */
-static const char *value_type(kiln__dtype dtype)
-{
-    switch (kiln__typing_computed(dtype)) {
-    case KILN__DTYPE_F64:
-        return "double";
-    case KILN__DTYPE_F32:
-        return "float";
-    case KILN__DTYPE_I64:
-        return "long long";
-    default:
-        return "int";
-    }
-}
-
 /* The function of an output: kiln_value, kiln_value1, ... */
-static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint32_t output)
+static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, const kiln__rows *rows,
+                         uint32_t output)
 {
-    const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER };
+    const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
     kiln__dtype in = kiln__typing_in(typing, spec->op, output), gives = returned(spec, typing, output);
     bool casts = typing->mixed && in != gives;
     kiln__text_append(out, "KILN_FN kiln_");
@@ -169,12 +159,10 @@ static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__
     kiln__text_append(out, "real kiln_value");
     if (output > 0)
         kiln__text_append_uint(out, output, 1);
-    for (uint32_t i = 0; i < spec->op->inputs; i++)
-        kiln__text_printf(out, "%s%s %s", i == 0 ? "(" : ", ",
-                          typing->mixed ? value_type(kiln__spec_input(spec, i)) : "kiln_real", kiln__input_names[i]);
-    for (uint32_t i = 0; i < spec->op->scalars; i++)
-        kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
-    kiln__text_append(out, spec->op->indexed ? ", long long position) { return " : ") { return ");
+    kiln__text_append(out, "(");
+    kiln__rows_append_parameters(spec, typing, out);
+    kiln__text_append(out, spec->op->indexed ? ", long long position" : "");
+    kiln__text_append(out, rows->count > 0 ? ", const kiln_row *row) { return " : ") { return ");
     if (casts) {
         kiln__text_append(out, "kiln_load(kiln_");
         append_prefix(out, typing, in);
@@ -222,6 +210,7 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
 
 static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
 {
+    kiln__rows rows;
     bool nodes[KILN__REAL_NODES_MAX], whole = !kiln__dtype_is_real(typing->mixed ? spec->dtype : typing->step);
     for (int i = KILN__DTYPE_UNSET + 1; i < KILN__DTYPE_SPECS_END && typing->mixed; i++)
         if (kiln__typing_mark(typing, spec->op, (kiln__dtype)i, nodes) && (kiln__dtype)i != spec->dtype)
@@ -229,8 +218,11 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
+    kiln__rows_make(&rows, spec, typing);
+    if (rows.count > 0)
+        kiln__rows_append(&rows, spec, typing, out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
-        append_value(out, spec, typing, i);
+        append_value(out, spec, typing, &rows, i);
     if (typing->mixed) /* for a template of one output, whose value has the type of the last step */
         kiln__text_append(out, "#define kiln_store_out(value) KILN_STORE0(value)\n");
     kiln__text_append(out, "\n");

@@ -57,9 +57,10 @@ typedef struct kiln__watch {
 typedef struct kiln__proof {
     const kiln__arrays *arrays;
     kiln__comparer comparer;
-    void *want;                       /* the right values of all arrays that are written */
-    uint64_t want_at[KILN__ARGS_MAX]; /* the offset of those of each array */
-    const char *against;              /* the computation that the reference agrees with, in words; static */
+    void *want;                            /* the right values of all arrays that are written */
+    uint64_t want_at[KILN__ARGS_MAX];      /* the offset of those of each array */
+    kiln_tolerance widest[KILN__ARGS_MAX]; /* of an op that reduces, for each array; all zero: the comparer's counts */
+    const char *against;                   /* the computation that the reference agrees with, in words; static */
 } kiln__proof;
 
 /* Makes the reference on the device and the arrays' first set, with the geometry of `spec`, which is resolved for

@@ -40,7 +40,7 @@ NO_DRIVER = "cannot open the CUDA driver"
 NEEDS = [
     (r"python3 tests/bench/peers\.py ", "PyTorch and a GPU", "peers"),
     (r"tests/device/run\.sh ", "a GPU", "shell"),
-    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_eager|torch_tensors|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
+    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_eager|torch_tensors|torch_rows|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
     (r"python3 tests/device/defaults\.py ", "a GPU", NO_DRIVER),
     (r"(\S+/)?bench_access_patterns ", "a GPU", NO_DRIVER),
     (r"kiln \w+ .*--device all( |$)", "two GPUs", NO_DRIVER),
@@ -80,7 +80,7 @@ MESSAGES = {
 # Lines that nothing can run: a pattern and what the lines are.
 TEXT = [
     (r".*-->|.*\+--|.*->.*->|.*\|miss|.*\.c +\S+\.c", "a figure"),
-    (r"(line|field|value|layout|op|outputs|choice|binary|unary|primary|call|argument|number|blank|lists|item) +=|\| ",
+    (r"(line|field|value|layout|axis|op|outputs|choice|binary|unary|primary|call|argument|number|blank|lists|item) +=|\| ",
      "the grammar, which the fuzz target spec reads"),
     (r"NAME(\(.*\))? = \(?EXPRESSION", "the form of a definition"),
     (r"[+=/-] <place> ", "the form of a list of reads, which the fuzz target reads reads"),

@@ -3,6 +3,7 @@
  * close as their functions promise. KILN_TEST_LONG=1 takes all 65,536 inputs of the 16-bit dtypes. */
 #include "device/values.h"
 #include "lang/real.h"
+#include "spec/bound.h"
 #include "spec/spec.h"
 #include "support/harness.h"
 #include "support/launching.h"
@@ -194,7 +195,7 @@ static void check_element(referee *r, const kiln__op *op, const kiln__fields *fi
     double want = result == KILN__DTYPE_BOOL ? value != 0 : round_to(r->stored, value);
     bool agrees =
         same(got, want) || (!kiln__spec_is_exact(fields) &&
-                            kiln__bound_agrees(fields, &(kiln__real_numbers){ .inputs = inputs }, 0, got, want));
+                            kiln__bound_agrees(fields, &(kiln__real_numbers){ .inputs = inputs }, NULL, 0, got, want));
     ck_assert_msg(agrees, "%s %s of %a, %a, %a is %a, should be %a", op->name, kiln__dtype_name(r->stored), inputs[0],
                   op->inputs > 1 ? inputs[1] : 0, op->inputs > 2 ? inputs[2] : 0, got, want);
 }
@@ -255,7 +256,7 @@ START_TEST(test_ops__cpu_agrees_with_mpfr)
     results = malloc(N * sizeof(double));
     for (uint32_t i = (uint32_t)_i / 4; i < ops->count; i += 8) {
         ck_assert_int_eq(kiln__op_load(ops, i, NULL), KILN_OK);
-        if (!kiln__op_at(ops, i)->real->integral)
+        if (!kiln__op_at(ops, i)->real->integral && kiln__op_at(ops, i)->real->reductions == 0)
             check_op(service, kiln__op_at(ops, i), "", kiln__op_at(ops, i)->defaults, dtypes[_i % 4]);
     }
     for (size_t i = (size_t)_i / 4; i < sizeof(others) / sizeof(others[0]); i += 8) {

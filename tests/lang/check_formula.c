@@ -122,7 +122,7 @@ static const struct {
     { "elems % vectr", "unknown name 'vectr'" },
     { "1 ? 2 : vectr", "unknown name 'vectr'" },
     { "0 && vectr", "unknown name 'vectr'" },
-    { "abs(3)", "min, max and gcd are the functions there are, not 'abs'" },
+    { "abs(3)", "min, max, gcd and pow2 are the functions there are, not 'abs'" },
     { "min(3)", "min takes 2 arguments, got 1" },
     { "min(1, 2, 3)", "min takes 2 arguments, got 3" },
     { "gcd()", "gcd takes 2 arguments, got 0" },

@@ -14,7 +14,7 @@ static const char sample[] = "# A comment, and an empty line.\n"
                              "    nan Kept.\n"
                              "\n"
                              "\tdoc   Twice.\r\n"
-                             "min(x, y) = x < y ? x : y\n"
+                             "low(x, y) = x < y ? x : y\n"
                              "shifted(x; by=3) = hardtanh(x + by)\n"
                              "slope(grad, y) = grad * d where\n"
                              "    e = y * y,\n"
@@ -78,8 +78,8 @@ START_TEST(test_op__row_becomes_signature_doc_and_text)
     ck_assert_str_eq(op->param_names[1], "hi");
     ck_assert(op->defaults[0] == -1.0 && op->defaults[1] == INFINITY);
     ck_assert_uint_eq(op->operations, 2);
-    op = kiln__op_at(&table, (uint32_t)find(&table, "min", 3));
-    ck_assert_str_eq(op->signature, "min(x, y)");
+    op = kiln__op_at(&table, (uint32_t)find(&table, "low", 3));
+    ck_assert_str_eq(op->signature, "low(x, y)");
     ck_assert_str_eq(op->notes[KILN__NOTE_DOC], "");
     ck_assert(op->inputs == 2 && op->params == 0);
     kiln__op_table_fini(&table);
@@ -118,9 +118,9 @@ START_TEST(test_op__is_found_by_its_whole_name_only)
 {
     kiln__op_table table;
     open_table(&table, sample);
-    ck_assert_int_eq(find(&table, "min", 3), 1);
-    ck_assert_int_eq(find(&table, "min(x)", 3), 1);
-    ck_assert_int_eq(find(&table, "min", 2), -1);
+    ck_assert_int_eq(find(&table, "low", 3), 1);
+    ck_assert_int_eq(find(&table, "low(x)", 3), 1);
+    ck_assert_int_eq(find(&table, "low", 2), -1);
     ck_assert_int_eq(find(&table, "mins", 4), -1);
     ck_assert_int_eq(find(&table, "doc", 3), -1);
     ck_assert_int_eq(find(&table, "", 0), -1);

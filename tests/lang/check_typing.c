@@ -142,7 +142,7 @@ START_TEST(test_typing__conversions_and_roundings_are_spelt_out)
     kiln__typing typing;
     kiln__text out = { 0 };
     make(&expr, &typing, texts[_i].text, texts[_i].types);
-    const kiln__real_style style = { &typing, texts[_i].eager };
+    const kiln__real_style style = { &typing, texts[_i].eager, NULL };
     kiln__real_emit(&expr, &table, NULL, &style, 0, &out);
     ck_assert_str_eq(kiln__text_string(&out), texts[_i].emitted);
     kiln__text_fini(&out);

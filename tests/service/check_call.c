@@ -240,7 +240,7 @@ END_TEST
 static kiln__name name_of(const char *text, uint64_t generation)
 {
     size_t length = strlen(text);
-    return (kiln__name){ KILN__NAMED_TEXT, 0, generation, NULL, text, length, kiln__hash(text, length) };
+    return (kiln__name){ KILN__NAMED_TEXT, 0, 0, generation, NULL, text, length, kiln__hash(text, length) };
 }
 
 /* Two programs of many texts, of which the table holds one reference each; the caller's go over with the names. */
@@ -285,10 +285,10 @@ START_TEST(test_table__names_and_their_generations)
     for (int i = 0; i < 3; i++)
         atomic_init(&programs[i].refs, 100); /* never the last */
     kiln__program_table_init(&table);
-    const kiln__name others[] = { { KILN__NAMED_SPEC, 0, 5, NULL, name.text, name.length, name.hash },
-                                  { KILN__NAMED_TEXT, 1, 5, NULL, name.text, name.length, name.hash },
-                                  { KILN__NAMED_TEXT, 0, 5, device, name.text, name.length, name.hash },
-                                  { KILN__NAMED_TEXT, 0, 5, NULL, "other", 5, name.hash } };
+    const kiln__name others[] = { { KILN__NAMED_SPEC, 0, 0, 5, NULL, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 1, 0, 5, NULL, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 0, 0, 5, device, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 0, 0, 5, NULL, "other", 5, name.hash } };
     kiln_program *program = &programs[0];
     ck_assert(kiln__program_table_add(&table, &name, &program));
     for (int i = 0; i < 4; i++)

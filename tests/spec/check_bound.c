@@ -1,4 +1,4 @@
-#include "spec/fields.h"
+#include "spec/bound.h"
 #include "support/fields.h"
 #include "support/suites.h"
 #include <float.h>
@@ -82,7 +82,7 @@ static const struct {
 
 static bool agrees(const kiln__fields *spec, const double *inputs, double got, double want)
 {
-    return kiln__bound_agrees(spec, &(kiln__real_numbers){ .inputs = inputs }, 0, got, want);
+    return kiln__bound_agrees(spec, &(kiln__real_numbers){ .inputs = inputs }, NULL, 0, got, want);
 }
 
 START_TEST(test_bound__an_error_is_carried_through_an_expression)

@@ -234,14 +234,17 @@ static const struct {
     { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC,
-      "unknown field 'foo': op, template, dtype, out, layout, math, round, block, elems, vector, cache, target "
+      "unknown field 'foo': op, template, dtype, out, layout, math, round, axis, keep, block, elems, vector, cache, "
+      "target "
       "or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
-      "unknown field 'elems': op, template, dtype, out, layout, math, round, cache, rows, block, target or n" },
+      "unknown field 'elems': op, template, dtype, out, layout, math, round, axis, keep, cache, rows, block, target or "
+      "n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC,
-      "unknown template 'zzzz': broadcast, compare, crossed, elementwise, rowsum, strided, toy, row, pair or narrow" },
+      "unknown template 'zzzz': broadcast, compare, crossed, elementwise, rows, rowsum, strided, toy, row, pair or "
+      "narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
     { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
     { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },
@@ -256,8 +259,8 @@ static const struct {
     { "template=row template=row", KILN_ESPEC, "field template given twice" },
     { "block= block=64", KILN_ESPEC, "field block given twice" },
     { "cache=strem", KILN_ESPEC, "unknown cache 'strem': did you mean stream?" },
-    { "n=-1", KILN_ESPEC, "n=-1 is not a whole number below 2^64" },
-    { "n=18446744073709551616", KILN_ESPEC, "n=18446744073709551616 is not a whole number below 2^64" },
+    { "n=-1", KILN_ESPEC, "n=-1 is not a whole number below 2^64, or ROWSxCOLS" },
+    { "n=18446744073709551616", KILN_ESPEC, "n=18446744073709551616 is not a whole number below 2^64, or ROWSxCOLS" },
     { "hardsigmoid", KILN_ESPEC, "'hardsigmoid' is not a field: write field=value, such as op=hardsigmoid" },
     { "op=relu6 fast", KILN_EOP, "op, character 7: unexpected 'fast' behind the expression" },
     { "op=relu6 dtype=f32 fast", KILN_ESPEC, "'fast' is not a field: write field=value, such as op=hardsigmoid" },

@@ -234,7 +234,7 @@ START_TEST(test_unit__a_definition_of_an_ops_text_is_as_fast_as_the_op)
             continue;
         snprintf(text, sizeof(text), "user_%s", op->definition);
         ck_assert_msg(kiln__op_define(&catalog.ops, text, NULL) == KILN_OK, "%s", text);
-        const char *dtype = dtypes[strncmp(op->name, "bitwise", 7) == 0 ? 0 : compared % COUNT(dtypes)];
+        const char *dtype = dtypes[op->real->integral ? 0 : compared % COUNT(dtypes)];
         snprintf(text, sizeof(text), "op=%s dtype=%s", op->name, dtype);
         kiln__unit *own = make(text);
         snprintf(text, sizeof(text), "op=user_%s dtype=%s", op->name, dtype);

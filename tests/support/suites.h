@@ -31,6 +31,7 @@
     X(spec, unit)           \
     X(spec, bound)          \
     X(spec, loop)           \
+    X(spec, rows)           \
     X(source, reads)        \
     X(source, kernels)      \
     X(store, entry)         \
@@ -90,6 +91,7 @@
     X(service, devices)          \
     X(service, call)             \
     X(service, apply)            \
+    X(service, reduce)           \
     X(service, kept)             \
     X(service, defined)          \
     X(service, manifest)         \

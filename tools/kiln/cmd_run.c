@@ -26,7 +26,8 @@ typedef struct run_args {
     text_list in;
     arg_texts texts;
     text_list out;
-    bool verify, time, stats;
+    const char *axis;
+    bool keep, verify, time, stats;
     common_args common;
 } run_args;
 
@@ -54,6 +55,8 @@ typedef struct run_job {
     bool settled;    /* an input decided the dtype of the spec */
     bool broadcasts; /* the inputs have other shapes than the results: */
     broadcast common;
+    bool reduces; /* the op reduces an axis of that shape, */
+    bool keeps;   /* which results have with the extent 1 */
     run_array arrays[ARGVALUES_ARGS];
     size_t count;
     run_array *result; /* the first that is written */
@@ -97,6 +100,9 @@ static void parse_args(run_args *args, int argc, char **argv)
           &args->in },
         { "out", 'o', OPTION_LIST, "FILE", "write a result to FILE or NAME=FILE; once for each, likewise", &args->out },
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a scalar of the op, or a number of a template", &args->texts.numbers },
+        { "axis", 0, OPTION_TEXT, "AXIS", "the dimensions that the op reduces: -1, (1,2) or all; default the last",
+          &args->axis },
+        { "keep", 0, OPTION_FLAG, NULL, "keep reduced dimensions with the extent 1", &args->keep },
         { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a user-defined template that no input has",
           &args->texts.sizes },
         { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu, bit for bit or within a tolerance", &args->verify },
@@ -427,6 +433,22 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
     return status;
 }
 
+/* Of an op that reduces: rows, with the axis as columns. */
+static int settle_rows(run_job *job, const npy_array *const *inputs, size_t count)
+{
+    const char *axis = kiln_spec_field(job->spec, "axis");
+    int status = broadcast_find_rows(&job->common, inputs, count, axis);
+    if (status)
+        return status;
+    job->broadcasts = job->reduces = true;
+    job->keeps = strcmp(kiln_spec_field(job->spec, "keep"), "1") == 0;
+    job->values.sizes[0] = job->common.rows;
+    job->values.sizes[1] = job->common.cols;
+    job->values.bound[0] = job->values.bound[1] = true;
+    return change_spec(job, need_format("layout=%s axis= keep= n=%" PRIu64 "x%" PRIu64, job->common.layout,
+                                        job->common.rows, job->common.cols > 0 ? job->common.cols : 1));
+}
+
 /* Inputs of several shapes broadcast. If some have fewer elements than the result, the template of rows and columns
  * computes it, or these are repeated while they are read. */
 static int settle_broadcast(run_job *job)
@@ -440,6 +462,8 @@ static int settle_broadcast(run_job *job)
     for (size_t i = 1; i < count; i++)
         same = same && npy_same_shape(inputs[i], inputs[0]);
     const char *template = kiln_spec_field(job->spec, "template");
+    if (*template ? strcmp(template, "rows") == 0 : !spec_is_flat(job->spec))
+        return settle_rows(job, inputs, count);
     if (same || (*template && strcmp(template, "elementwise") != 0))
         return STATUS_DONE;
     int status = broadcast_find(&job->common, inputs, count);
@@ -511,6 +535,20 @@ static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimen
     return STATUS_DONE;
 }
 
+/* The shape to which the inputs broadcast; without the axis where the op reduces it, or with 1 there. */
+static int shape_broadcast(const run_job *job, run_array *result)
+{
+    uint64_t shape[NPY_MOST_DIMENSIONS];
+    uint32_t dimensions = job->common.dimensions;
+    memcpy(shape, job->common.shape, sizeof(shape));
+    const bool reduced = job->reduces && strcmp(result->param->shape[1], "1") == 0;
+    for (uint32_t d = job->common.axis; reduced && d < dimensions; d++)
+        shape[d] = 1;
+    if (reduced && !job->keeps)
+        dimensions = job->common.axis;
+    return shape_result(result, shape, dimensions);
+}
+
 /* Checks the inputs' shapes against the declared ones and gives the result its shape. */
 static int settle_shapes(run_job *job)
 {
@@ -522,7 +560,7 @@ static int settle_shapes(run_job *job)
         run_array *array = &job->arrays[i];
         uint64_t shape[KILN_DIMS_MAX];
         if (job->broadcasts) {
-            status = is_read(array) ? STATUS_DONE : shape_result(array, job->common.shape, job->common.dimensions);
+            status = is_read(array) ? STATUS_DONE : shape_broadcast(job, array);
             continue;
         }
         if (job->flat && first) {
@@ -560,7 +598,8 @@ static int get_kernel(run_job *job)
 /* The bytes that a launch reads or writes. */
 static uint64_t array_bytes(const run_job *job, const run_array *array)
 {
-    return job->common.expands && is_read(array) ? job->common.cols * array->npy.element_size : array->npy.bytes;
+    const uint64_t elements = job->common.rows * job->common.cols;
+    return job->common.expands && is_read(array) ? elements * array->npy.element_size : array->npy.bytes;
 }
 
 static int read_array(const run_job *job, run_array *array)
@@ -754,7 +793,13 @@ static int give_results(run_job *job, int status)
 static int compute(run_job *job)
 {
     kiln_status parsed = kiln_spec_parse(&job->spec, job->session->service, job->args->spec, &job->session->report);
-    int status = parsed ? refuse(job, parsed) : find_arrays(job);
+    int status = parsed ? refuse(job, parsed) : STATUS_DONE;
+    if (!status && job->args->axis)
+        status = change_spec(job, need_format("axis=%s", job->args->axis));
+    if (!status && job->args->keep)
+        status = change_spec(job, "keep=1");
+    if (!status)
+        status = find_arrays(job);
     if (!status)
         status = open_inputs(job);
     if (!status)

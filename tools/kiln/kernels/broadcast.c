@@ -1,6 +1,7 @@
 #include "kernels/broadcast.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
@@ -87,6 +88,63 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
     }
     out->layout = need_format("(%s)", layout);
     return status;
+}
+
+/* Finds the first and the last dimension of an axis, as the library has checked its text. */
+static int find_axis(uint32_t *first, uint32_t *last, const broadcast *common, const char *axis)
+{
+    const int count = common->dimensions > 0 ? (int)common->dimensions : 1;
+    const char *end = strrchr(axis, ',');
+    long from = *axis ? strtol(axis + (*axis == '('), NULL, 10) : -1, to = end ? strtol(end + 1, NULL, 10) : from;
+    *first = 0;
+    *last = (uint32_t)count - 1;
+    if (strcmp(axis, "all") == 0)
+        return STATUS_DONE;
+    from += from < 0 ? count : 0;
+    to += to < 0 ? count : 0;
+    if (from < 0 || to >= count)
+        return fail(STATUS_USAGE, "axis=%s is none of the %u dimensions of the inputs", axis, common->dimensions);
+    *first = (uint32_t)from;
+    *last = (uint32_t)to;
+    return STATUS_DONE;
+}
+
+/* The word of an array; NULL where it has a part of the rows, or of the axis. */
+static const char *word_of(const broadcast *common, const npy_array *array)
+{
+    bool one[2] = { true, true }, all[2] = { true, true };
+    for (uint32_t d = 0; d < common->dimensions; d++) {
+        const int part = d >= common->axis;
+        const uint64_t extent = extent_of(array, d, common->dimensions);
+        one[part] = one[part] && extent == 1;
+        all[part] = all[part] && extent == common->shape[d];
+    }
+    return (one[0] || all[0]) && (one[1] || all[1]) ? layout_of(all[0], all[1]) : NULL;
+}
+
+int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis)
+{
+    uint64_t elements = 0;
+    uint32_t last = 0;
+    int status = find_shape(out, arrays, count);
+    if (!status)
+        status = count_elements(out, &elements);
+    if (!status)
+        status = find_axis(&out->axis, &last, out, axis);
+    if (status)
+        return status;
+    if (out->dimensions > 0 && last + 1 < out->dimensions)
+        return fail(STATUS_USAGE, "axis=%s: dimensions follow it: move it behind them first", axis);
+    out->rows = out->cols = 1;
+    for (uint32_t d = 0; d < out->dimensions; d++)
+        *(d < out->axis ? &out->rows : &out->cols) *= out->shape[d];
+    for (size_t i = 0; i < count; i++)
+        out->expands = out->expands || !word_of(out, arrays[i]);
+    char *layout = need_copy("");
+    for (size_t i = 0; i < count; i++)
+        text_append(&layout, ",", "%s", out->expands ? "full" : word_of(out, arrays[i]));
+    out->layout = need_format("(%s)", layout);
+    return STATUS_DONE;
 }
 
 typedef struct expanding {

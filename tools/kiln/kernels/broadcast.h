@@ -14,12 +14,17 @@ typedef struct broadcast {
     bool full;           /* every array has all elements, though not all have the same shape */
     bool expands;        /* the arrays broadcast along more than rows and columns: broadcast_expand makes them full */
     const char *layout;  /* "(full,row)", the word of each array */
+    uint32_t axis;       /* of an op that reduces: its first dimension, which goes on to the last one */
 } broadcast;
 
 /* Finds the common shape, and the fewest dimensions in which the arrays have all or one of its elements. Returns
  * STATUS_DONE, or after a message STATUS_USAGE: the shapes do not go together; or STATUS_FAILED: no memory holds the
  * common shape. */
 int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count);
+
+/* The same for an op that reduces the dimensions of `axis`, "-1", "(1,2)" or "all", and "" for the last one: these are
+ * the columns. Dimensions that follow them are STATUS_USAGE. */
+int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis);
 
 /* Writes the elements of an array, as the common shape repeats them. */
 void broadcast_expand(const broadcast *common, const npy_array *array, const void *from, void *to);

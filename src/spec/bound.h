@@ -1,0 +1,39 @@
+/* How far apart the results of an op may be on a GPU and on the cpu, by the functions that it calls and, where it
+ * reduces an axis, by the order of its sums. Pure. */
+#ifndef KILN_SPEC_BOUND_H
+#define KILN_SPEC_BOUND_H
+
+#include "spec/rows.h"
+
+/* A value on the cpu, and the bound on the distance of the other device's value from it. Error 0: equal bits. */
+typedef struct kiln__estimate {
+    double value, error;
+} kiln__estimate;
+
+/* The values of a row. */
+typedef struct kiln__row_bound {
+    kiln__rows rows;
+    kiln__estimate values[KILN__ROW_VALUES_MAX];
+} kiln__row_bound;
+
+/* The operands of a launch, in host memory. */
+typedef struct kiln__elements {
+    const void *const *ins;
+    const double *scalars;
+    uint64_t columns;
+} kiln__elements;
+
+/* Calculates the values of a row of inputs, in double. */
+void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line);
+
+/* An output at one element. `row` may be NULL where the op reduces nothing. Inputs are values of the dtype, and there
+ * are no params. */
+kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__real_numbers *numbers,
+                                    const kiln__row_bound *row, uint32_t output);
+
+/* Whether results at one element, of a GPU and of the cpu, are as close as this says. The spec has a dtype, and is not
+ * exact (kiln__spec_is_exact). */
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, const kiln__row_bound *row,
+                        uint32_t output, double got, double want);
+
+#endif

@@ -1,0 +1,373 @@
+/* From an expression with reductions to folds by stages, and to their C text. */
+#include "spec/rows.h"
+
+#include "base/number.h"
+
+/* ---- The plan */
+
+/* The number of the value, which is added where there is none like it. */
+static int find_value(kiln__rows *rows, const kiln__real *op, const kiln__row_value *wanted)
+{
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const kiln__row_value *known = &rows->values[i];
+        if (known->reduction == wanted->reduction && known->correction == wanted->correction &&
+            kiln__real_same(op, known->argument, wanted->argument))
+            return (int)i;
+    }
+    rows->values[rows->count] = *wanted;
+    return (int)rows->count++;
+}
+
+/* The reduction whose value is subtracted from the elements of another one first; KILN__REDUCTIONS: none is. */
+static kiln__reduction base_of(kiln__reduction reduction)
+{
+    switch (reduction) {
+    case KILN__REDUCE_VAR:
+    case KILN__REDUCE_STD:
+        return KILN__REDUCE_MEAN;
+    case KILN__REDUCE_LOGSUMEXP:
+        return KILN__REDUCE_MAX;
+    default:
+        return KILN__REDUCTIONS;
+    }
+}
+
+static bool finds_index(kiln__reduction reduction)
+{
+    return reduction == KILN__REDUCE_ARGMAX || reduction == KILN__REDUCE_ARGMIN;
+}
+
+/* Adds a reduction and the one that it needs. The stage is the first in which its elements are known. */
+static int add_value(kiln__rows *rows, const kiln__real *op, const kiln__typing *typing, kiln__reduction reduction,
+                     uint16_t node, uint32_t stage)
+{
+    const uint16_t argument = op->nodes[node].args[0];
+    kiln__row_value value = { .reduction = reduction, .argument = argument, .stage = stage, .base = -1 };
+    kiln__reduction base = base_of(reduction);
+    value.type = kiln__reduction_type(reduction, (kiln__dtype)typing->own[argument]);
+    value.elements = finds_index(reduction) && typing->own[argument] != KILN__DTYPE_BOOL
+                         ? (kiln__dtype)typing->own[argument]
+                         : value.type;
+    if (kiln__reduction_corrects(reduction))
+        value.correction = op->nodes[node].value;
+    if (base < KILN__REDUCTIONS) {
+        value.base = add_value(rows, op, typing, base, node, stage);
+        value.stage = stage + 1;
+    }
+    return find_value(rows, op, &value);
+}
+
+void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing)
+{
+    const kiln__real *op = spec->op;
+    uint32_t ready[KILN__REAL_NODES_MAX]; /* the stage in which a node can be calculated */
+    out->count = out->stages = 0;
+    for (uint32_t i = 0; i < op->count; i++) {
+        const kiln__real_node *node = &op->nodes[i];
+        ready[i] = node->body > 0 ? ready[node->body] : 0;
+        for (uint32_t j = 0; j < node->count && node->body == 0; j++)
+            ready[i] = ready[node->args[j]] > ready[i] ? ready[node->args[j]] : ready[i];
+        if (node->kind != KILN__REAL_REDUCTION)
+            continue;
+        int place = add_value(out, op, typing, (kiln__reduction)node->index, (uint16_t)i, ready[i]);
+        out->places[i] = (uint8_t)place;
+        ready[i] = out->values[place].stage + 1;
+        out->stages = ready[i] > out->stages ? ready[i] : out->stages;
+    }
+}
+
+/* ---- C text */
+
+typedef struct writer {
+    const kiln__rows *rows;
+    const kiln__fields *spec;
+    const kiln__real_style *style;
+    kiln__text *out;
+} writer;
+
+#define WRITE(w, ...) kiln__text_printf((w)->out, __VA_ARGS__)
+
+static void write_name(const writer *w, kiln__dtype in, const char *name)
+{
+    kiln__real_emit_name(w->style, in, name, w->out);
+}
+
+static void write_elements(const writer *w, const kiln__row_value *value)
+{
+    kiln__real_emit_node(w->spec->op, &w->spec->catalog->ops, w->style, value->argument, value->elements, w->out);
+}
+
+/* The type that folds have while they are not finished. */
+static const char *fold_type(const kiln__row_value *value)
+{
+    return kiln__typing_c_type(value->elements);
+}
+
+/* "M(a0) M(i0)": the members of the struct of folds. */
+static void write_members(const writer *w, uint32_t stage)
+{
+    WRITE(w, "#define KILN_FOLDS%u(M)", stage);
+    for (uint32_t k = 0; k < w->rows->count; k++) {
+        const kiln__row_value *value = &w->rows->values[k];
+        if (value->stage == stage)
+            WRITE(w, finds_index(value->reduction) ? " M(a%u) M(i%u)" : " M(a%u)", k, k);
+    }
+    WRITE(w, "\ntypedef struct kiln_folds%u {\n", stage);
+    for (uint32_t k = 0; k < w->rows->count; k++) {
+        const kiln__row_value *value = &w->rows->values[k];
+        if (value->stage != stage)
+            continue;
+        WRITE(w, "    %s a%u[KILN_SPREAD];\n", fold_type(value), k);
+        if (finds_index(value->reduction))
+            WRITE(w, "    long long i%u[KILN_SPREAD];\n", k);
+    }
+    WRITE(w, "} kiln_folds%u;\n", stage);
+}
+
+/* The number that no element is below or, negative, above. */
+static void write_bound(const writer *w, const kiln__row_value *value, bool least)
+{
+    kiln__dtype computed = kiln__typing_computed(value->elements);
+    if (kiln__dtype_is_real(computed))
+        WRITE(w, "(%s)%sKILN_INFINITY", fold_type(value), least ? "-" : "");
+    else if (computed == KILN__DTYPE_I64)
+        WRITE(w, least ? "-0x7fffffffffffffffll - 1" : "0x7fffffffffffffffll");
+    else
+        WRITE(w, least ? "-0x7fffffff - 1" : "0x7fffffff");
+}
+
+static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    f->a%u[j] = ", k);
+    switch (value->reduction) {
+    case KILN__REDUCE_PROD:
+    case KILN__REDUCE_ALL:
+        WRITE(w, "1;\n");
+        break;
+    case KILN__REDUCE_MAX:
+    case KILN__REDUCE_MIN:
+        write_bound(w, value, value->reduction == KILN__REDUCE_MAX);
+        WRITE(w, ";\n");
+        break;
+    case KILN__REDUCE_ARGMAX:
+    case KILN__REDUCE_ARGMIN: /* where no element is above this, all are equal, and the first is */
+        write_bound(w, value, value->reduction == KILN__REDUCE_ARGMAX);
+        WRITE(w, ", f->i%u[j] = 0;\n", k);
+        break;
+    default:
+        WRITE(w, "0;\n");
+    }
+}
+
+/* "f->a0[j] = kiln_add(f->a0[j], VALUE);", where the value follows from write_elements or is a text. */
+static void write_fold(const writer *w, const kiln__row_value *value, uint32_t k, const char *function,
+                       const char *added)
+{
+    WRITE(w, "    f->a%u[j] = ", k);
+    write_name(w, value->elements, function);
+    WRITE(w, "(f->a%u[j], ", k);
+    if (added != NULL)
+        WRITE(w, added, k);
+    else
+        write_elements(w, value);
+    WRITE(w, ");\n");
+}
+
+/* An index goes with a value: a later element counts where it is greater, so that the first of equals does. */
+static void write_take_index(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    {\n        const %s t = ", fold_type(value));
+    write_elements(w, value);
+    WRITE(w, ";\n        const int first = %s(t, f->a%u[j]);\n",
+          value->reduction == KILN__REDUCE_ARGMAX ? "KILN_ABOVE" : "KILN_BELOW", k);
+    WRITE(w, "        f->a%u[j] = first ? t : f->a%u[j];\n        f->i%u[j] = first ? position : f->i%u[j];\n    }\n",
+          k, k, k, k);
+}
+
+/* The square of an element, or of its distance from a value of the row. */
+static void write_take_square(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    {\n        const %s t = ", fold_type(value));
+    if (value->base >= 0)
+        write_name(w, value->elements, "sub(");
+    write_elements(w, value);
+    if (value->base >= 0)
+        WRITE(w, ", row->r%d)", value->base);
+    WRITE(w, ";\n        f->a%u[j] = ", k);
+    write_name(w, value->elements, "fma");
+    WRITE(w, "(t, t, f->a%u[j]);\n    }\n", k);
+}
+
+static void write_take_exp(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    f->a%u[j] = ", k);
+    write_name(w, value->elements, "add");
+    WRITE(w, "(f->a%u[j], ", k);
+    write_name(w, value->elements, "exp(");
+    write_name(w, value->elements, "sub(");
+    write_elements(w, value);
+    WRITE(w, ", KILN_FINITE(row->r%d))));\n", value->base);
+}
+
+static void write_take_truth(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, value->reduction == KILN__REDUCE_ANY ? "    f->a%u[j] |= (" : "    f->a%u[j] &= (", k);
+    kiln__real_emit_node(w->spec->op, &w->spec->catalog->ops, w->style, value->argument, KILN__DTYPE_UNSET, w->out);
+    WRITE(w, ");\n");
+}
+
+static void write_take(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    switch (value->reduction) {
+    case KILN__REDUCE_PROD:
+        write_fold(w, value, k, "mul", NULL);
+        break;
+    case KILN__REDUCE_MAX:
+        write_fold(w, value, k, "max", NULL);
+        break;
+    case KILN__REDUCE_MIN:
+        write_fold(w, value, k, "min", NULL);
+        break;
+    case KILN__REDUCE_ARGMAX:
+    case KILN__REDUCE_ARGMIN:
+        write_take_index(w, value, k);
+        break;
+    case KILN__REDUCE_ANY:
+    case KILN__REDUCE_ALL:
+        write_take_truth(w, value, k);
+        break;
+    case KILN__REDUCE_VAR:
+    case KILN__REDUCE_STD:
+    case KILN__REDUCE_NORM:
+        write_take_square(w, value, k);
+        break;
+    case KILN__REDUCE_LOGSUMEXP:
+        write_take_exp(w, value, k);
+        break;
+    default:
+        write_fold(w, value, k, "add", NULL);
+    }
+}
+
+static void write_join(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    const char *above = value->reduction == KILN__REDUCE_ARGMAX ? "KILN_ABOVE" : "KILN_BELOW";
+    switch (value->reduction) {
+    case KILN__REDUCE_PROD:
+        write_fold(w, value, k, "mul", "g->a%u[i]");
+        break;
+    case KILN__REDUCE_MAX:
+        write_fold(w, value, k, "max", "g->a%u[i]");
+        break;
+    case KILN__REDUCE_MIN:
+        write_fold(w, value, k, "min", "g->a%u[i]");
+        break;
+    case KILN__REDUCE_ARGMAX:
+    case KILN__REDUCE_ARGMIN:
+        WRITE(w, "    {\n        const int other = %s(g->a%u[i], f->a%u[j]) ||\n", above, k, k);
+        WRITE(w, "                          (!%s(f->a%u[j], g->a%u[i]) && g->i%u[i] < f->i%u[j]);\n", above, k, k, k,
+              k);
+        WRITE(w, "        f->a%u[j] = other ? g->a%u[i] : f->a%u[j];\n", k, k, k);
+        WRITE(w, "        f->i%u[j] = other ? g->i%u[i] : f->i%u[j];\n    }\n", k, k, k);
+        break;
+    case KILN__REDUCE_ANY:
+        WRITE(w, "    f->a%u[j] |= g->a%u[i];\n", k, k);
+        break;
+    case KILN__REDUCE_ALL:
+        WRITE(w, "    f->a%u[j] &= g->a%u[i];\n", k, k);
+        break;
+    default:
+        write_fold(w, value, k, "add", "g->a%u[i]");
+    }
+}
+
+/* The variance, from the sum of squares. */
+static void write_variance(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    char correction[KILN__NUMBER_SIZE];
+    kiln__number_format_hex(correction, value->correction);
+    WRITE(w, "f->a%u[0] / KILN_FREEDOM(%s, n, %s)", k, fold_type(value), correction);
+}
+
+static void write_finish(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    row->r%u = ", k);
+    switch (value->reduction) {
+    case KILN__REDUCE_MEAN:
+        WRITE(w, "f->a%u[0] / (%s)n", k, fold_type(value));
+        break;
+    case KILN__REDUCE_VAR:
+        write_variance(w, value, k);
+        break;
+    case KILN__REDUCE_STD:
+        write_name(w, value->elements, "sqrt(");
+        write_variance(w, value, k);
+        WRITE(w, ")");
+        break;
+    case KILN__REDUCE_NORM:
+        write_name(w, value->elements, "sqrt");
+        WRITE(w, "(f->a%u[0])", k);
+        break;
+    case KILN__REDUCE_LOGSUMEXP:
+        write_name(w, value->elements, "add");
+        WRITE(w, "(KILN_FINITE(row->r%d), ", value->base);
+        write_name(w, value->elements, "log");
+        WRITE(w, "(f->a%u[0]))", k);
+        break;
+    case KILN__REDUCE_ARGMAX:
+    case KILN__REDUCE_ARGMIN:
+        WRITE(w, "f->i%u[0]", k);
+        break;
+    default:
+        WRITE(w, "f->a%u[0]", k);
+    }
+    WRITE(w, ";\n");
+}
+
+/* A function of a stage: its begin, a line or more for each value, its end. */
+static void write_function(const writer *w, uint32_t stage, const char *name, const char *parameters,
+                           void (*write)(const writer *, const kiln__row_value *, uint32_t))
+{
+    WRITE(w, "KILN_FN void KILN_OF_STAGE(kiln_%s, %u)(", name, stage);
+    WRITE(w, parameters, stage, stage);
+    if (write == write_take) {
+        WRITE(w, ", ");
+        kiln__rows_append_parameters(w->spec, w->style->typing, w->out);
+        WRITE(w, ", long long position");
+    }
+    WRITE(w, ")\n{\n");
+    for (uint32_t k = 0; k < w->rows->count; k++)
+        if (w->rows->values[k].stage == stage)
+            write(w, &w->rows->values[k], k);
+    WRITE(w, "}\n");
+}
+
+void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out)
+{
+    for (uint32_t i = 0; i < spec->op->inputs; i++)
+        kiln__text_printf(out, "%s%s %s", i == 0 ? "" : ", ",
+                          typing->mixed ? kiln__typing_c_type(kiln__spec_input(spec, i)) : "kiln_real",
+                          kiln__input_names[i]);
+    for (uint32_t i = 0; i < spec->op->scalars; i++)
+        kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
+}
+
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out)
+{
+    const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
+    const writer w = { rows, spec, &style, out };
+    WRITE(&w, "#define KILN_STAGES(M)");
+    for (uint32_t s = 0; s < rows->stages; s++)
+        WRITE(&w, " M(%u)", s);
+    WRITE(&w, "\ntypedef struct kiln_row {\n");
+    for (uint32_t k = 0; k < rows->count; k++)
+        WRITE(&w, "    %s r%u;\n", kiln__typing_c_type(rows->values[k].type), k);
+    WRITE(&w, "} kiln_row;\n");
+    for (uint32_t s = 0; s < rows->stages; s++) {
+        write_members(&w, s);
+        write_function(&w, s, "clear", "kiln_folds%u *f, unsigned j", write_clear);
+        write_function(&w, s, "take", "kiln_folds%u *f, unsigned j, const kiln_row *row", write_take);
+        write_function(&w, s, "join", "kiln_folds%u *f, unsigned j, const kiln_folds%u *g, unsigned i", write_join);
+        write_function(&w, s, "finish", "const kiln_folds%u *f, kiln_row *row, unsigned long long n", write_finish);
+    }
+}

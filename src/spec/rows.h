@@ -1,0 +1,53 @@
+/* The plan of an op that reduces: which values each row has, in which order they are calculated, and the C text of it.
+ *
+ * A value of a row comes from a fold over its elements, and its terms may need values of earlier stages: var needs the
+ * mean, softmax the greatest element before its sum. Each stage is one walk over the row. Equal reductions have one
+ * value. A template says how a row is walked and how partial folds are joined; the text below says what is folded.
+ * Pure. */
+#ifndef KILN_SPEC_ROWS_H
+#define KILN_SPEC_ROWS_H
+
+#include "lang/reduction.h"
+#include "spec/fields.h"
+
+enum { KILN__ROW_VALUES_MAX = 2 * KILN__REAL_REDUCTIONS_MAX };
+
+/* A value that each row has. */
+typedef struct kiln__row_value {
+    kiln__reduction reduction;
+    uint16_t argument; /* the node of the elements */
+    double correction;
+    uint32_t stage;       /* from 0 */
+    int base;             /* the value that is subtracted from each element: the mean in var; -1: none */
+    kiln__dtype elements; /* that they are folded in */
+    kiln__dtype type;     /* of the value */
+} kiln__row_value;
+
+typedef struct kiln__rows {
+    kiln__row_value values[KILN__ROW_VALUES_MAX];
+    uint32_t count, stages;
+    uint8_t places[KILN__REAL_NODES_MAX]; /* of each node that reduces, the number of its value */
+} kiln__rows;
+
+/* Plans the op of a spec, of which `typing` has the types. */
+void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing);
+
+/* The inputs of the op as parameters of a C function, "float x, float y", then scalars, and the position. */
+void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);
+
+/* The C text for a template, where the functions that the op calls stand before it:
+ *
+ *     #define KILN_STAGES(M)    M(0) M(1) ..., one for each stage
+ *     struct kiln_row           the values of a row, r0, r1, ...
+ *     struct kiln_folds0        of stage 0: folds that are not finished, KILN_SPREAD of each
+ *     #define KILN_FOLDS0(M)    M(a0) M(a1) ..., its members
+ *     kiln_clear0(f, j)         sets folds number j to those of no element
+ *     kiln_take0(f, j, row, x, ..., position)
+ *                               adds an element with its position along the axis, later than those before it
+ *     kiln_join0(f, j, g, i)    adds folds number i of g to those number j of f, in either order of the elements
+ *     kiln_finish0(f, row, n)   sets the values of a row of n elements from folds number 0
+ *
+ * In CUDA the functions of all stages have one name, without the number. */
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);
+
+#endif

@@ -1,0 +1,203 @@
+"""kiln run of ops that reduce an axis: results against NumPy in float64, for every reduction, axis, layout and type."""
+
+import unittest
+
+import numpy as np
+
+from support import KilnTest, narrow, widen
+
+F64 = np.float64
+UNIT = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8}
+
+
+def logsumexp(x, axis):
+    most = x.max(axis=axis, keepdims=True)
+    safe = np.where(np.isinf(most), 0, most)
+    with np.errstate(divide="ignore"):
+        return (np.log(np.exp(x - safe).sum(axis=axis, keepdims=True)) + safe).squeeze(axis)
+
+
+def norm(x, axis):
+    return np.sqrt((x * x).sum(axis=axis))
+
+
+REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.argmax,
+              "argmin": np.argmin, "any": np.any, "all": np.all, "var": np.var, "std": np.std, "norm": norm,
+              "logsumexp": logsumexp}
+EXACT = ("max", "min", "argmax", "argmin", "any", "all")
+
+
+def kept(function, x, axis=-1):
+    return function(x, axis=axis, keepdims=True)
+
+
+def softmax(x):
+    e = np.exp(x - kept(np.max, x))
+    return e / kept(np.sum, e)
+
+
+def layer_norm(x, w, b):
+    return (x - kept(np.mean, x)) / np.sqrt(kept(np.var, x) + 1e-5) * w + b
+
+
+class Reductions(KilnTest):
+    def run_op(self, spec, inputs, outputs=1, dtype=None, options=()):
+        words = [word for i, a in enumerate(inputs) for word in ("--in", self.save(f"i{i}.npy", a))]
+        outs = [self.path(f"o{i}.npy") for i in range(outputs)]
+        self.kiln("run", spec + (" dtype=bf16" if dtype == "bf16" else ""), *words,
+                  *[word for out in outs for word in ("--out", out)], *options)
+        arrays = [np.load(out) for out in outs]
+        return arrays[0] if outputs == 1 else arrays
+
+    def assert_near(self, got, want, dtype, size=1.0, count=1):
+        """Within the rounding of the result and that of a sum of so many terms of this size."""
+        want = np.asarray(want, dtype=F64)
+        self.assertEqual(got.shape, want.shape)
+        got = widen(got, dtype).astype(F64) if dtype in UNIT else got.astype(F64)
+        step = 2.0**-53 if dtype == "f64" else 2.0**-24
+        least = {"f16": 2.0**-24, "bf16": 2.0**-133}.get(dtype, 0)
+        allowed = 2 * UNIT.get(dtype, step) * abs(want) + step * (16 + 2 * np.sqrt(count)) * size + least
+        wrong = ~((abs(got - want) <= allowed) | (got == want) | (np.isnan(got) & np.isnan(want)))
+        self.assertFalse(wrong.any(), f"{got[wrong][:3]} for {want[wrong][:3]}")
+
+    def values(self, shape, dtype, seed=1):
+        random = np.random.default_rng(seed)
+        if dtype in UNIT:
+            return narrow(random.standard_normal(shape).astype(F64 if dtype == "f64" else np.float32), dtype)
+        if dtype == "bool":
+            return random.integers(0, 2, shape).astype(bool)
+        return random.integers(-100 if dtype[0] == "i" else 0, 100, shape).astype(dtype.replace("i", "int").replace("u", "uint"))
+
+    def check_reductions(self, dtype, shape, names):
+        x = self.values(shape, dtype)
+        wide = widen(x, dtype).astype(F64) if dtype in UNIT else x.astype(np.int64)
+        got = self.run_op("op=(" + ",".join(f"{name}(x)" for name in names) + ")", [x], len(names), dtype)
+        for name, array in zip(names, got):
+            with self.subTest(name=name, dtype=dtype, shape=shape):
+                want = REDUCTIONS[name](wide.astype(F64) if name in ("norm", "logsumexp") else wide, axis=-1)
+                terms = np.prod(abs(wide), axis=-1) if name == "prod" else (abs(wide) + wide * wide * 1.0).sum(axis=-1)
+                exact = name in EXACT or dtype not in UNIT and name in ("sum", "prod")
+                result = "i64" if exact or dtype not in UNIT else dtype
+                if name in ("max", "min") and dtype in UNIT:
+                    result = dtype
+                if name in ("var", "std", "norm", "logsumexp", "mean") and dtype not in UNIT:
+                    result = "f32"
+                size = 0 if exact else terms if name in ("sum", "prod", "var") else terms / np.sqrt(shape[-1])
+                self.assert_near(array, want, result, size, shape[-1])
+
+    def test_every_reduction_of_real_numbers(self):
+        names = list(REDUCTIONS)
+        for dtype in UNIT:
+            for shape in ((3, 1), (5, 17), (4, 1000), (2, 70001)):
+                for part in (names[:7], names[7:]):
+                    if shape[1] < 1000 or "prod" not in part:
+                        self.check_reductions(dtype, shape, part)
+                    else:
+                        self.check_reductions(dtype, shape, [name for name in part if name != "prod"])
+
+    def test_every_reduction_of_whole_numbers(self):
+        names = [name for name in REDUCTIONS if name not in ("logsumexp",)]
+        for dtype in ("i8", "i16", "i32", "i64", "u8", "bool"):
+            for part in (names[:6], names[6:]):
+                self.check_reductions(dtype, (7, 9 if dtype == "bool" else 5), part)
+        names = [name for name in names if name != "prod"]
+        for dtype in ("i8", "i16", "i32", "u8", "bool"):  # gcc has lost terms of long rows
+            for cols in (1024, 1100, 70001):
+                self.check_reductions(dtype, (2, cols), names[:6])
+                self.check_reductions(dtype, (2, cols), names[6:])
+
+    def test_axes(self):
+        x = self.values((3, 5, 4, 6), "f32")
+        wide = x.astype(F64)
+        for axis, numpy in (("", -1), ("-1", -1), ("3", 3), ("(2,3)", (2, 3)), ("(-3,-2,-1)", (1, 2, 3)),
+                            ("all", (0, 1, 2, 3)), ("(0,1,2,3)", (0, 1, 2, 3))):
+            for keep in (False, True):
+                with self.subTest(axis=axis, keep=keep):
+                    want = wide.sum(axis=numpy, keepdims=keep)
+                    field = (f" axis={axis}" if axis else "") + (" keep=1" if keep else "")
+                    self.assert_near(self.run_op("op=sum(x)" + field, [x]), want, "f32", 60, 360)
+                    options = (["--axis", axis] if axis else []) + (["--keep"] if keep else [])
+                    self.assert_near(self.run_op("op=sum(x)", [x], options=options), want, "f32", 60, 360)
+        flat = wide.reshape(3, 5, 24)
+        self.assert_near(self.run_op("op=softmax axis=(2,3)", [x]), softmax(flat).reshape(x.shape), "f32")
+
+    def test_inputs_broadcast(self):
+        x, row = self.values((3, 5, 40), "f32"), self.values((40,), "f32", 2)
+        column, one, part = self.values((3, 5, 1), "f32", 3), self.values((1,), "f32", 4), self.values((5, 1), "f32", 5)
+        wide = [a.astype(F64) for a in (x, row, column, one, part)]
+        for text, inputs, want in (
+                ("softmax(x * y)", (0, 1), softmax(wide[0] * wide[1])),
+                ("sum(x * y)", (0, 2), (wide[0] * wide[2]).sum(axis=-1)),
+                ("sum(x) * y", (0, 2), wide[0].sum(axis=-1) * wide[2][..., 0]),
+                ("max(x) + y", (0, 3), wide[0].max(axis=-1) + wide[3][0]),
+                ("x - max(x) * y", (0, 4), wide[0] - kept(np.max, wide[0]) * wide[4]),
+                ("mean(a * b) * b", (0, 1), kept(np.mean, wide[0] * wide[1]) * wide[1]),
+                ("layer_norm(x, w, b)", (0, 1, 1), layer_norm(wide[0], wide[1], wide[1]))):
+            with self.subTest(text=text):
+                arrays = [(x, row, column, one, part)[i] for i in inputs]
+                self.assert_near(self.run_op("op=" + text, arrays), want, "f32", 60, 40)
+
+    def test_several_results(self):
+        x, w = self.values((6, 33), "f32"), self.values((33,), "f32", 2)
+        wide = x.astype(F64)
+        y, mean, inverse = self.run_op("op=native_layer_norm(x, w, b)", [x, w, w], 3)
+        self.assert_near(y, layer_norm(wide, w, w), "f32", 8, 33)
+        self.assert_near(mean, wide.mean(axis=-1), "f32")
+        self.assert_near(inverse, 1 / np.sqrt(wide.var(axis=-1) + 1e-5), "f32", 4)
+        most, where = self.run_op("op=(max(x), argmax(x)) keep=1", [x], 2)
+        np.testing.assert_array_equal(most, kept(np.max, x))
+        np.testing.assert_array_equal(where, x.argmax(axis=-1)[:, None])
+
+    def test_special_values(self):
+        inf, nan = np.inf, np.nan
+        x = np.array([[1, nan, 3], [inf, 2, nan], [-inf, -inf, -inf], [inf, 1, inf], [-0.0, 0.0, -0.0]], dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            want = {"max": x.max(axis=1), "min": x.min(axis=1), "argmax": [1, 2, 0, 0, 0], "argmin": [1, 2, 0, 1, 0],
+                    "sum": x.sum(axis=1), "logsumexp": [nan, nan, -inf, inf, np.log(3)], "any": [1, 1, 1, 1, 0],
+                    "all": [1, 1, 1, 1, 0]}
+        got = self.run_op("op=(" + ",".join(f"{name}(x)" for name in want) + ")", [x], len(want))
+        for name, array in zip(want, got):
+            np.testing.assert_allclose(array, want[name], rtol=1e-6, err_msg=name)
+        self.assert_near(self.run_op("op=softmax", [x]), np.where([[1]] * 4 + [[0]], nan, 1 / 3) * np.ones((5, 3)), "f32")
+        large = np.array([[1e4, 1e4, -1e4]], dtype=np.float32)
+        self.assert_near(self.run_op("op=softmax", [large]), [[0.5, 0.5, 0]], "f32")
+        self.assert_near(self.run_op("op=logsumexp(x)", [large]), [1e4 + np.log(2)], "f32")
+
+    def test_nothing(self):
+        empty = np.zeros((2, 0), dtype=np.float32)
+        results = {"sum": 0, "prod": 1, "mean": np.nan, "max": -np.inf, "min": np.inf, "any": 0, "all": 1, "norm": 0}
+        got = self.run_op("op=(" + ",".join(f"{name}(x)" for name in results) + ")", [empty], len(results))
+        for array, want in zip(got, results.values()):
+            np.testing.assert_array_equal(array, np.full(2, want))
+        np.testing.assert_array_equal(self.run_op("op=softmax", [empty]), empty)
+        np.testing.assert_array_equal(self.run_op("op=sum(x)", [np.zeros((0, 4), dtype=np.float32)]), np.zeros(0))
+        np.testing.assert_array_equal(self.run_op("op=sum(x)", [np.array(3, dtype=np.float32)]), 3)
+
+    def test_rounding_at_each_step_and_scalars(self):
+        x = self.values((4, 50), "f16")
+        got = self.run_op("op=x - max(x) * ?by round=eager", [x], options=["--arg", "by=0.3"])
+        step = (x.max(axis=1, keepdims=True).astype(np.float32) * np.float32(0.3)).astype(np.float16)
+        np.testing.assert_array_equal(got, x - step)
+        wide = x.astype(F64)
+        want = (wide * np.arange(50)).sum(axis=1)
+        self.assert_near(self.run_op("op=sum(x * index)", [x]), want, "f16", 2000, 50)
+
+    def test_in_place(self):
+        x = self.values((40, 300), "f32")
+        path = self.save("x.npy", x)
+        self.kiln("run", "op=softmax", "--in", path, "--out", path, "--verify")
+        self.assert_near(np.load(path), softmax(x.astype(F64)), "f32")
+
+    def test_bad_input(self):
+        x = self.save("x.npy", self.values((3, 4, 5), "f32"))
+        out = self.path("out.npy")
+        for spec, words in (("op=sum(x) axis=1", "dimensions follow it"), ("op=sum(x) axis=3", "none of the 3 dimensions"),
+                            ("op=sum(x) axis=-4", "none of the 3 dimensions"), ("op=max", "'max' reduces an array: write max(x)"),
+                            ("op=relu axis=0", "axis and keep are for tensors"),
+                            ("op=sum(x) axis=(0,2)", "neighbours such as (1,2)")):
+            with self.subTest(spec=spec):
+                self.assert_bad(["run", spec, "--in", x, "--out", out], words)
+
+
+if __name__ == "__main__":
+    unittest.main()

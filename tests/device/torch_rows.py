@@ -1,0 +1,109 @@
+"""kiln_apply against eager PyTorch and torch.compile on ops that reduce rows: errors from float64, and times, paired.
+
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_rows.py [--rounds 9] [--ops softmax,sum] [--shapes 32768x4096]
+                                                             [--dtypes f32,bf16,f16] [--no-compile]
+
+Each case is an op on a matrix. First the results are compared with those of PyTorch in float64 on the same values: the
+largest errors of Kiln and of PyTorch, in units of the largest value that PyTorch gives. Then eager, compiled, Kiln and a
+copy take turns, several calls a round between two events. "copy" is cudaMemcpyAsync of half the bytes that the op reads and
+writes. Prints medians over rounds of the ratios of a round: to the copy Kiln, eager and compiled, then Kiln to the better
+of both.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch_tensors import Apply, measure, ratio  # noqa: E402
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
+SHAPES = ["32768x4096", "4096x32768", "262144x512", "1024x393216"]
+
+
+def widths(x, count):
+    made = torch.Generator(device=x.device).manual_seed(2)
+    return [torch.randn(x.shape[-1], device=x.device, generator=made).to(x.dtype) for _ in range(count)]
+
+
+# Each: Kiln's text, torch's function, how many rows for all it takes besides x, and whether it gives one value a row.
+OPS = {
+    "softmax": ("op=softmax", lambda x: torch.softmax(x, -1), 0, False),
+    "log_softmax": ("op=log_softmax", lambda x: torch.log_softmax(x, -1), 0, False),
+    "layer_norm": ("op=layer_norm(x, w, b)", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, False),
+    "rms_norm": ("op=rms_norm(x, w, eps=1e-5)", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 1, False),
+    "l2_normalize": ("op=l2_normalize", lambda x: x / x.norm(dim=-1, keepdim=True), 0, False),
+    "sum": ("op=sum(x)", lambda x: x.sum(-1), 0, True),
+    "argmax": ("op=argmax(x)", lambda x: x.argmax(-1), 0, True),
+}
+
+
+def errors(function, x, others, got):
+    """Kiln's largest error and PyTorch's, both against float64, relative to the largest value."""
+    rows = max(1, min(x.shape[0], (1 << 24) // x.shape[1]))
+    part, plain = x[:rows], function(x[:rows], *others)
+    if not plain.is_floating_point():
+        return float((got[:rows] != plain).sum()), 0.0
+    want = function(part.double(), *(t.double() for t in others))
+    size = want.abs().max().item() or 1.0
+    return tuple((t.double() - want).abs().max().item() / size for t in (got[:rows], plain))
+
+
+def case(name, rows, cols, dtype, rounds, compiles):
+    text, function, count, reduces = OPS[name]
+    made = torch.Generator(device="cuda").manual_seed(1)
+    x = torch.randn(rows, cols, device="cuda", generator=made).to(dtype)
+    others = widths(x, count)
+    like = function(x, *others)
+    out = torch.empty_like(like)
+    out.view(torch.uint8).fill_(0xa5)
+    call = Apply(text, [out], [x, *others])
+    call()
+    torch.cuda.synchronize()
+    far, torch_far = errors(function, x, others, out)
+    del like
+    moved = sum(t.numel() * t.element_size() for t in (x, out, *others))
+    halves = torch.empty((2, moved // 2), dtype=torch.uint8, device="cuda")
+    calls = {"kiln": call, "copy": lambda: halves[0].copy_(halves[1]), "eager": lambda: function(x, *others)}
+    if compiles:
+        torch._dynamo.reset()
+        compiled = torch.compile(function)
+        calls["compiled"] = lambda: compiled(x, *others)
+    times = measure(calls, rounds)
+    peers = [ratio(times, peer, "copy") for peer in ("eager", "compiled") if peer in times]
+    mine = ratio(times, "kiln", "copy")
+    print(f"{name:12} {str(dtype)[6:]:9} {rows:8}x{cols:<8} {mine:6.3f} " + " ".join(f"{p:6.3f}" for p in peers) +
+          f" {mine / min(peers):6.3f}  {far:.2e} {torch_far:.2e}", flush=True)
+    return mine / min(peers)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--ops", default=",".join(OPS))
+    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--dtypes", default="f32,bf16")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    args = parser.parse_args()
+    torch.set_grad_enabled(False)
+    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    print("op           dtype     shape              kiln  eager compiled  kiln/best  error torch's", flush=True)
+    ratios = []
+    for name in args.ops.split(","):
+        for dtype in args.dtypes.split(","):
+            for shape in args.shapes.split(","):
+                rows, cols = map(int, shape.split("x"))
+                ratios.append(case(name, rows, cols, DTYPES[dtype], args.rounds, not args.no_compile))
+                torch.cuda.empty_cache()
+    mean = math.exp(statistics.fmean(map(math.log, ratios)))
+    print(f"# {len(ratios)} cases: geometric mean of kiln/best {mean:.3f}, worst {max(ratios):.3f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+/* kiln_apply with ops that reduce an axis, on the cpu: shapes of results, axes, broadcasting, refusals, and a GPU's
+ * launches over the stand-in driver. */
+#include "support/fake_cuda.h"
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <kiln/kiln.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+enum { A = 3, B = 4, C = 5, ALL = A * B * C };
+
+static kiln_service *service;
+static kiln_report report = KILN_INIT(kiln_report);
+static float x[ALL], y[ALL], out[ALL];
+
+static void open_cpu(void)
+{
+    kiln_options options = kiln_test_options();
+    service = kiln_test_open(&options);
+    for (int i = 0; i < ALL; i++) {
+        x[i] = (float)((i * 7) % 11 - 3);
+        y[i] = (float)(i % 5);
+        out[i] = -77;
+    }
+}
+
+static void close_service(void)
+{
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+
+static kiln_tensor tensor(void *data, const int64_t *shape, uint32_t ndim)
+{
+    return (kiln_tensor){ data, NULL, KILN_F32, ndim, shape, NULL };
+}
+
+static const int64_t whole[] = { A, B, C };
+
+static kiln_status apply(const char *text, const int64_t *shape, uint32_t ndim)
+{
+    const kiln_tensor in = tensor(x, whole, 3), result = tensor(out, shape, ndim);
+    return kiln_apply(service, text, &result, 1, &in, 1, NULL, 0, NULL, &report);
+}
+
+/* The sums of so many neighbours each. */
+static void check_sums(int length)
+{
+    for (int i = 0; i < ALL / length; i++) {
+        float sum = 0;
+        for (int j = 0; j < length; j++)
+            sum += x[i * length + j];
+        ck_assert_msg(out[i] == sum, "sum %d of %d: %g, not %g", i, length, (double)out[i], (double)sum);
+    }
+    ck_assert(ALL / length == ALL || out[ALL / length] == -77);
+}
+
+/* A result has the shape without the axis, or with the extent 1 there: the tensor decides. */
+START_TEST(test_reduce__results_lack_the_axis_or_keep_it)
+{
+    static const struct {
+        const char *text;
+        int64_t shape[3];
+        uint32_t ndim;
+        int length;
+    } cases[] = {
+        { "op=sum(x)", { A, B }, 2, C },
+        { "op=sum(x) axis=-1", { A, B, 1 }, 3, C },
+        { "op=sum(x) axis=2 keep=1", { A, B, 1 }, 3, C },
+        { "op=sum(x) axis=(1,2)", { A }, 1, B * C },
+        { "op=sum(x) axis=(-2,-1)", { A, 1, 1 }, 3, B * C },
+        { "op=sum(x) axis=all", { 0 }, 0, ALL },
+        { "op=sum(x) axis=(0,1,2)", { 1, 1, 1 }, 3, ALL },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        memset(out, 0, sizeof(out));
+        for (int j = 0; j < ALL; j++)
+            out[j] = -77;
+        ck_assert_msg(apply(cases[i].text, cases[i].shape, cases[i].ndim) == KILN_OK, "%s: %s", cases[i].text,
+                      report.message);
+        check_sums(cases[i].length);
+    }
+}
+END_TEST
+
+START_TEST(test_reduce__results_of_both_kinds)
+{
+    float most[A * B];
+    int64_t where[A * B];
+    const int64_t shape[] = { A, B };
+    const kiln_tensor in = tensor(x, whole, 3);
+    kiln_tensor outs[] = { tensor(out, whole, 3), tensor(most, shape, 2), tensor(where, shape, 2) };
+    outs[2].dtype = KILN_I64;
+    ck_assert_int_eq(kiln_apply(service, "op=(x-max(x),max(x),argmax(x))", outs, 3, &in, 1, NULL, 0, NULL, &report),
+                     KILN_OK);
+    for (int i = 0; i < A * B; i++) {
+        int best = 0;
+        for (int j = 1; j < C; j++)
+            best = x[i * C + j] > x[i * C + best] ? j : best;
+        ck_assert(most[i] == x[i * C + best] && where[i] == best);
+        for (int j = 0; j < C; j++)
+            ck_assert(out[i * C + j] == x[i * C + j] - most[i]);
+    }
+}
+END_TEST
+
+/* A row, a column and an element for all, and an output in place. */
+START_TEST(test_reduce__inputs_broadcast)
+{
+    static const struct {
+        int64_t shape[3];
+        uint32_t ndim;
+        int row, column; /* strides of y */
+    } cases[] = {
+        { { C }, 1, 0, 1 }, { { 1, C }, 2, 0, 1 }, { { A, B, 1 }, 3, 1, 0 },
+        { { 1 }, 1, 0, 0 }, { { 0 }, 0, 0, 0 },    { { A, B, C }, 3, C, 1 },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        memcpy(out, x, sizeof(x));
+        const kiln_tensor ins[] = { tensor(out, whole, 3), tensor(y, cases[k].shape, cases[k].ndim) };
+        ck_assert_msg(kiln_apply(service, "op=x+y-max(x+y)", ins, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                      report.message);
+        for (int i = 0; i < A * B; i++) {
+            float most = -1e30f;
+            for (int j = 0; j < C; j++)
+                most = fmaxf(most, x[i * C + j] + y[i * cases[k].row + j * cases[k].column]);
+            for (int j = 0; j < C; j++)
+                ck_assert(out[i * C + j] == x[i * C + j] + y[i * cases[k].row + j * cases[k].column] - most);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_reduce__nothing_to_reduce)
+{
+    const int64_t none[] = { A, 0 }, rows[] = { A }, zero[] = { 0, C };
+    const kiln_tensor in = tensor(NULL, none, 2), lacking = tensor(NULL, zero, 2);
+    kiln_tensor result = tensor(out, rows, 1);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, &in, 1, NULL, 0, NULL, &report), KILN_OK);
+    ck_assert(out[0] == 0 && out[A - 1] == 0 && out[A] == -77);
+    ck_assert_int_eq(kiln_apply(service, "op=max(x)", &result, 1, &in, 1, NULL, 0, NULL, &report), KILN_OK);
+    ck_assert(isinf(out[0]) && out[0] < 0 && out[A] == -77);
+    result = in;
+    ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, &in, 1, NULL, 0, NULL, &report), KILN_OK);
+    result = tensor(NULL, zero, 1);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, &lacking, 1, NULL, 0, NULL, &report), KILN_OK);
+}
+END_TEST
+
+START_TEST(test_reduce__refusals_name_the_tensor_and_change_nothing)
+{
+    static const struct {
+        const char *text;
+        int64_t shape[3];
+        uint32_t ndim;
+        const char *words;
+    } cases[] = {
+        { "op=sum(x)", { A, B, C }, 3, "tensor out: the op gives one value for each row, and the tensor has the axis" },
+        { "op=softmax", { A, B }, 2, "tensor out: the op gives one value for each element, and the tensor lacks" },
+        { "op=sum(x)", { A, C }, 2, "tensor out has neither the shape of the inputs nor this without the axis" },
+        { "op=sum(x) axis=1", { A, C }, 2, "dimensions follow the axis" },
+        { "op=sum(x) axis=3", { A, B }, 2, "axis 3 is none of the 3 dimensions" },
+        { "op=sum(x) axis=-4", { A, B }, 2, "axis -4 is none of the 3 dimensions" },
+        { "op=sum(x) layout=(row)", { A, B }, 2, "the tensors give layout" },
+        { "op=sum(x) template=elementwise", { A, B }, 2, "takes ops that do not reduce" },
+        { "op=sum(c*0+x)", { A, B }, 2, "the op writes 1 and reads 2 tensors" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        kiln_status status = apply(cases[i].text, cases[i].shape, cases[i].ndim);
+        ck_assert_msg(status != KILN_OK && strstr(report.message, cases[i].words) != NULL, "%s: %s", cases[i].text,
+                      report.message);
+        for (int j = 0; j < ALL; j++)
+            ck_assert(out[j] == -77);
+    }
+    const int64_t rows[] = { A, B }, gaps[] = { 2 * B * C, C, 1 }, part[] = { B, C };
+    kiln_tensor ins[] = { tensor(x, whole, 3), tensor(y, part, 2) }, result = tensor(out, rows, 2);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x*y)", &result, 1, ins, 2, NULL, 0, NULL, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the dimensions before the axis"));
+    ins[0].strides = gaps;
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor x: an op that reduces takes contiguous tensors"));
+    ins[0] = tensor(x, whole, 3);
+    result = tensor(x + 1, whole, 3);
+    ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EOVERLAP);
+    const int64_t odd[] = { A, B, C + 1 };
+    ins[1] = tensor(y, odd, 3);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x*y)", &result, 1, ins, 2, NULL, 0, NULL, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "does not broadcast with 5 of the other inputs"));
+}
+END_TEST
+
+/* A request is that of the kernel that is launched. */
+START_TEST(test_reduce__request_names_rows_and_their_length)
+{
+    kiln_spec *spec = NULL;
+    kiln_request request = KILN_INIT(kiln_request);
+    const int64_t shape[] = { A, B };
+    const kiln_tensor in = tensor(NULL, whole, 3), result = tensor(NULL, shape, 2);
+    ck_assert_int_eq(kiln_apply_request(&spec, &request, service, "op=mean(x) keep=1", &result, 1, &in, 1, &report),
+                     KILN_OK);
+    ck_assert_str_eq(kiln_spec_field(spec, "template"), "rows");
+    ck_assert_str_eq(kiln_spec_field(spec, "axis"), "");
+    ck_assert_str_eq(kiln_spec_field(spec, "n"), "16x5"); /* 12 rows, as a power of two */
+    kiln_spec_free(spec);
+}
+END_TEST
+
+/* Kernels are chosen by the length of rows, and equal lengths find theirs again. */
+START_TEST(test_reduce__each_length_of_rows_has_its_kernel)
+{
+    const kiln_fake *fake = kiln_fake_open();
+    static const int64_t lengths[] = { 64, 64, 1024, 1000, 65, 64 };
+    kiln_options options = kiln_test_gpu_options();
+    kiln_close(service);
+    service = kiln_test_open(&options);
+    const size_t before = fake->launches(NULL, 0);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        const int64_t shape[] = { 1000, lengths[i] };
+        const kiln_tensor in = tensor((void *)0x1000000, shape, 2), result = tensor((void *)0x2000000, shape, 2);
+        ck_assert_msg(kiln_apply(service, "op=softmax", &result, 1, &in, 1, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                      report.message);
+    }
+    ck_assert_uint_eq(fake->launches(NULL, 0), before + COUNT(lengths));
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 3); /* of 64, of 1000 and 1024, of 65 */
+}
+END_TEST
+
+Suite *kiln_test_service_reduce_suite(void)
+{
+    Suite *suite = suite_create("reduce");
+    TCase *tcase = tcase_create("reduce");
+    tcase_add_checked_fixture(tcase, open_cpu, close_service);
+    tcase_add_test(tcase, test_reduce__results_lack_the_axis_or_keep_it);
+    tcase_add_test(tcase, test_reduce__results_of_both_kinds);
+    tcase_add_test(tcase, test_reduce__inputs_broadcast);
+    tcase_add_test(tcase, test_reduce__nothing_to_reduce);
+    tcase_add_test(tcase, test_reduce__refusals_name_the_tensor_and_change_nothing);
+    tcase_add_test(tcase, test_reduce__request_names_rows_and_their_length);
+    tcase_add_test(tcase, test_reduce__each_length_of_rows_has_its_kernel);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,226 @@
+/* Ops that reduce: the plan of their rows, the types and layouts of their results, their template, what is refused. */
+#include "spec/rows.h"
+#include "spec/unit.h"
+#include "support/fields.h"
+#include "support/suites.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+static kiln__catalog catalog;
+static kiln_report report = KILN_INIT(kiln_report);
+
+static void set_up(void)
+{
+    ck_assert_int_eq(kiln__catalog_init(&catalog, NULL), KILN_OK);
+}
+
+static void tear_down(void)
+{
+    kiln__catalog_fini(&catalog);
+    kiln_report_clear(&report);
+}
+
+static void parse(kiln__fields *out, const char *text)
+{
+    ck_assert_msg(kiln_test_fields(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
+}
+
+static kiln_status resolve(kiln__fields *out, const char *text)
+{
+    kiln__target sm_90;
+    ck_assert(kiln__target_parse("sm_90", 5, &sm_90));
+    parse(out, text);
+    return kiln__spec_resolve(out, out, &sm_90, &report);
+}
+
+/* Each value as "reduction@stage". */
+static const struct {
+    const char *text, *values;
+} plans[] = {
+    { "op=sum(x)", "sum@0" },
+    { "op=softmax", "max@0 sum@1" },
+    { "op=log_softmax(x)*softmax(x)", "max@0 sum@1" },
+    { "op=exp(x-max(x))/sum(exp(x-max(x)))", "max@0 sum@1" },
+    { "op=layer_norm(x,w,b)", "mean@0 var@1" },
+    { "op=native_layer_norm(x,w,b)", "mean@0 var@1" },
+    { "op=(mean(x),var(x),std(x))", "mean@0 var@1 std@1" },
+    { "op=(var(x),var(x,correction=1))", "mean@0 var@1 var@1" },
+    { "op=logsumexp(x)", "max@0 logsumexp@1" },
+    { "op=max(x)+max(y)+max(x+y)+max(y)", "max@0 max@0 max@0" },
+    { "op=sum(x/sum(x*sum(x)))", "sum@0 sum@1 sum@2" },
+    { "op=softmax(softmax(x))", "max@0 sum@1 max@2 sum@3" },
+    { "op=(argmax(x),any(x>0),norm(x))", "argmax@0 any@0 norm@0" },
+};
+
+START_TEST(test_rows__are_planned_in_as_few_stages_as_there_can_be)
+{
+    kiln__fields spec;
+    kiln__typing typing;
+    kiln__rows rows;
+    char values[256] = "";
+    ck_assert_int_eq(resolve(&spec, plans[_i].text), KILN_OK);
+    kiln__spec_type(&spec, &typing);
+    kiln__rows_make(&rows, &spec, &typing);
+    for (uint32_t k = 0, length = 0; k < rows.count; k++)
+        length += (uint32_t)snprintf(values + length, sizeof(values) - length, "%s%s@%u", k > 0 ? " " : "",
+                                     kiln__reduction_name(rows.values[k].reduction), rows.values[k].stage);
+    ck_assert_str_eq(values, plans[_i].values);
+    for (uint32_t k = 0; k < rows.count; k++)
+        ck_assert(rows.values[k].stage < rows.stages);
+}
+END_TEST
+
+/* The types that PyTorch gives, and which results have a value for each row. */
+static const struct {
+    const char *text, *types, *layouts;
+} results[] = {
+    { "op=sum(x) dtype=f16", "f16", "column" },
+    { "op=sum(x) dtype=u8", "i64", "column" },
+    { "op=prod(x) dtype=bool", "i64", "column" },
+    { "op=mean(x) dtype=i32", "f32", "column" },
+    { "op=mean(x) dtype=bf16", "bf16", "column" },
+    { "op=(max(x),min(x)) dtype=i16", "i16 i16", "column column" },
+    { "op=max(x) dtype=bool", "bool", "column" },
+    { "op=(argmax(x),argmin(x)) dtype=f64", "i64 i64", "column column" },
+    { "op=(any(x),all(x)) dtype=f32", "bool bool", "column column" },
+    { "op=(var(x),std(x),norm(x),logsumexp(x)) dtype=i8", "f32 f32 f32 f32", "column column column column" },
+    { "op=x-max(x) dtype=i32", "i32", "full" },
+    { "op=x-mean(x) dtype=i32", "f32", "full" },
+    { "op=x>mean(x) dtype=f16", "bool", "full" },
+    { "op=softmax dtype=f16", "f16", "full" },
+    { "op=native_layer_norm(x,w,b) dtype=bf16", "bf16 bf16 bf16", "full column column" },
+    { "op=max(x)+c dtype=f32", "f32", "full" },
+    { "op=max(x)+c dtype=f32 layout=(full,column)", "f32", "column" },
+    { "op=max(x)*c+d dtype=f32 layout=(full,one,row)", "f32", "full" },
+};
+
+START_TEST(test_rows__results_have_types_and_layouts)
+{
+    kiln__fields spec;
+    char types[64] = "", layouts[64] = "";
+    ck_assert_int_eq(resolve(&spec, results[_i].text), KILN_OK);
+    for (uint32_t k = 0; k < kiln__spec_outputs(&spec); k++) {
+        strcat(strcat(types, k > 0 ? " " : ""), kiln__dtype_name(kiln__spec_result(&spec, k)));
+        strcat(strcat(layouts, k > 0 ? " " : ""), kiln__layout_name(kiln__spec_out_layout(&spec, k)));
+    }
+    ck_assert_str_eq(types, results[_i].types);
+    ck_assert_str_eq(layouts, results[_i].layouts);
+}
+END_TEST
+
+/* The op chooses the template, wherever in the line it stands, and its parameters go along. */
+START_TEST(test_rows__template_follows_the_op)
+{
+    static const struct {
+        const char *text, *line, *template, *canonical;
+    } cases[] = {
+        { "op=softmax dtype=f32", "", "rows", "op=softmax dtype=f32" },
+        { "block=256 lanes=64 op=softmax", "", "rows", "op=softmax lanes=64 block=256" },
+        { "op=softmax block=256 lanes=64", "op=relu", "elementwise", "op=relu block=256" },
+        { "op=relu block=256", "op=sum(x)", "rows", "op=sum(x) block=256" },
+        { "op=softmax", "op=", "elementwise", "" },
+        { "op=softmax(x*?a) axis=1 keep=1 n=3x5", "", "rows", "op=softmax(x*?a) axis=1 keep=1" },
+        { "op=softmax axis=-1 keep=0", "", "rows", "op=softmax" },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln__fields spec;
+        kiln__real room;
+        kiln__text text = { 0 };
+        parse(&spec, cases[i].text);
+        ck_assert_msg(kiln__fields_update(&spec, &room, cases[i].line, &report) == KILN_OK, "%s", report.message);
+        ck_assert_str_eq(spec.template->name, cases[i].template);
+        kiln__spec_format(&spec, false, &text);
+        ck_assert_str_eq(kiln__text_string(&text), cases[i].canonical);
+        kiln__text_fini(&text);
+    }
+}
+END_TEST
+
+START_TEST(test_rows__refusals_name_the_reason)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        { "op=sum(c)+x layout=(column,full)", "sum reduces an axis, and its argument has one value in each row" },
+        { "op=softmax axis=0", "axis and keep are for tensors" },
+        { "op=sum(x) keep=1", "axis and keep are for tensors" },
+        { "op=sum(bitwise_and(x,y)) dtype=f32", "takes whole numbers, and gets those of f32" },
+    };
+    static const struct {
+        const char *text, *message;
+    } unread[] = {
+        { "op=sum(x) template=elementwise", "template elementwise takes ops that do not reduce an axis" },
+        { "op=relu template=rows", "template rows takes ops that reduce an axis" },
+        { "op=sum(x) axis=(2,1)", "axis=(2,1): write a dimension such as -1, neighbours such as (1,2), or all" },
+        { "op=sum(x) axis=(-1,0)", "axis=(-1,0): " },
+        { "op=sum(x) axis=-0", "axis=-0: " },
+        { "op=sum(x) keep=2", "keep=2: 0 or 1" },
+        { "op=softmax lanes=256 block=128", "block must be a multiple of lanes" },
+        { "op=sum(x) n=3x0", "n=3x0 is not a whole number below 2^64, or ROWSxCOLS" },
+    };
+    kiln__fields spec;
+    for (int i = 0; i < COUNT(cases); i++) {
+        ck_assert_int_eq(resolve(&spec, cases[i].text), KILN_ESPEC);
+        ck_assert_msg(strstr(report.message, cases[i].message) != NULL, "%s", report.message);
+    }
+    for (int i = 0; i < COUNT(unread); i++) {
+        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, unread[i].text, &report), KILN_ESPEC);
+        ck_assert_msg(strstr(report.message, unread[i].message) != NULL, "%s", report.message);
+    }
+}
+END_TEST
+
+/* A row fits into the registers that the defaults take, up to the most that a thread keeps. */
+START_TEST(test_rows__geometry_follows_the_length_of_rows)
+{
+    static const uint64_t cols[] = { 1, 3, 32, 100, 512, 1000, 4096, 4097, 5000, 32768 };
+    static const char *const dtypes[] = { "f32", "f16", "f64", "u8" };
+    for (int i = 0; i < COUNT(cols) * COUNT(dtypes); i++) {
+        kiln__fields spec;
+        char text[96];
+        const char *dtype = dtypes[i % COUNT(dtypes)];
+        snprintf(text, sizeof(text), "op=max(x) dtype=%s n=1000x%llu", dtype,
+                 (unsigned long long)cols[i / COUNT(dtypes)]);
+        ck_assert_msg(resolve(&spec, text) == KILN_OK, "%s: %s", text, report.message);
+        const int lanes = kiln__template_param(spec.template, "lanes", 5),
+                  elems = kiln__template_param(spec.template, "elems", 5);
+        const uint64_t room = (uint64_t)(spec.params[lanes] * spec.params[elems]);
+        ck_assert_msg(room >= cols[i / COUNT(dtypes)] || strcmp(dtype, "f64") == 0, "%s: %llu", text,
+                      (unsigned long long)room);
+        ck_assert_msg(spec.params[elems] * kiln__dtype_bytes(spec.dtype) <= 128, "%s", text);
+    }
+}
+END_TEST
+
+START_TEST(test_rows__equal_reductions_are_one_in_the_source)
+{
+    kiln__fields spec;
+    kiln__unit *unit;
+    ck_assert_int_eq(resolve(&spec, "op=exp(x-max(x))/sum(exp(x-max(x)))"), KILN_OK);
+    ck_assert_int_eq(kiln__unit_make(&unit, &spec, &report), KILN_OK);
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_STAGES(M) M(0) M(1)\n"));
+    ck_assert_ptr_nonnull(
+        strstr(unit->source, "typedef struct kiln_row {\n    float r0;\n    float r1;\n} kiln_row;\n"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_OUT_LAYOUT0 0\n"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "{ return kiln_div(kiln_op_exp(kiln_sub(x, row->r0)), row->r1); }"));
+    kiln__unit_free(unit);
+}
+END_TEST
+
+Suite *kiln_test_spec_rows_suite(void)
+{
+    Suite *suite = suite_create("rows");
+    TCase *tcase = tcase_create("rows");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_rows__are_planned_in_as_few_stages_as_there_can_be, 0, COUNT(plans));
+    tcase_add_loop_test(tcase, test_rows__results_have_types_and_layouts, 0, COUNT(results));
+    tcase_add_test(tcase, test_rows__template_follows_the_op);
+    tcase_add_test(tcase, test_rows__refusals_name_the_reason);
+    tcase_add_test(tcase, test_rows__geometry_follows_the_length_of_rows);
+    tcase_add_test(tcase, test_rows__equal_reductions_are_one_in_the_source);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
