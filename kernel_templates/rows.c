@@ -53,21 +53,20 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 /* Of input k: its row, the element that it has for the whole row, and the one of a column. */
 #define KILN_BEGIN(k)                                                                                \
     const KILN_TYPE(k) *const p##k = KILN_LAYOUT##k == KILN_LAYOUT_FULL ? x##k + line * cols : x##k; \
-    const KILN_TYPE(k) c##k =                                                                        \
-        KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0] \
-                                             : (KILN_TYPE(k))0;                                      \
+    const KILN_TYPE(k) c##k = KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN                                   \
+                                  ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0]            \
+                                  : (KILN_TYPE(k))0;                                                 \
     (void)p##k;                                                                                      \
     (void)c##k;
 #define KILN_CONSTANT(k) KILN_VALUE(k, c##k)
 #define KILN_ELEMENT(k)  KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
 
 /* Of output k: the element of a row, or of a column, which is calculated before any is stored. */
-#define KILN_PUT_COLUMN(k)                                                                                \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN)                                                         \
-        out##k[line] = KILN_STORE(                                                                        \
+#define KILN_PUT_COLUMN(k)                        \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
+        out##k[line] = KILN_STORE(                \
             k, kiln_value##k(KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(0), &row));
-#define KILN_RESULT_OF(k) \
-    kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row)
+#define KILN_RESULT_OF(k) kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row)
 #define KILN_OUT_ELEMENT(k)     \
     const KILN_RESULT(k) e##k = \
         KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k)) : (KILN_RESULT(k))0;
@@ -82,30 +81,30 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
     kiln_take##s(&f, (unsigned)(j), &row, KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
 
 /* One walk over the row, a chunk at a time. KILN_SPREAD folds at once let a compiler use vectors. */
-#define KILN_STAGE(s)                                                                                  \
-    {                                                                                                  \
-        kiln_folds##s f, all;                                                                          \
-        for (unsigned j = 0; j < KILN_SPREAD; j++)                                                     \
-            kiln_clear##s(&all, j);                                                                    \
-        for (unsigned long long start = 0; start < cols; start += KILN_CHUNK) {                        \
-            const unsigned long long end = cols - start < KILN_CHUNK ? cols : start + KILN_CHUNK;      \
-            unsigned long long begin = start;                                                          \
-            for (unsigned j = 0; j < KILN_SPREAD; j++)                                                 \
-                kiln_clear##s(&f, j);                                                                  \
-            for (; end - begin >= KILN_SPREAD; begin += KILN_SPREAD)                                   \
-                for (unsigned j = 0; j < KILN_SPREAD; j++) {                                           \
-                    const unsigned long long at = begin + j;                                           \
-                    KILN_TAKE(s, j);                                                                   \
-                }                                                                                      \
-            for (unsigned long long at = begin; at < end; at++)                                        \
-                KILN_TAKE(s, at - begin);                                                              \
-            for (unsigned j = 0; j < KILN_SPREAD; j++)                                                 \
-                kiln_join##s(&all, j, &f, j);                                                          \
-        }                                                                                              \
-        for (unsigned d = KILN_SPREAD / 2; d > 0; d /= 2)                                              \
-            for (unsigned j = 0; j < d; j++)                                                           \
-                kiln_join##s(&all, j, &all, j + d);                                                    \
-        kiln_finish##s(&all, &row, cols);                                                              \
+#define KILN_STAGE(s)                                                                             \
+    {                                                                                             \
+        kiln_folds##s f, all;                                                                     \
+        for (unsigned j = 0; j < KILN_SPREAD; j++)                                                \
+            kiln_clear##s(&all, j);                                                               \
+        for (unsigned long long start = 0; start < cols; start += KILN_CHUNK) {                   \
+            const unsigned long long end = cols - start < KILN_CHUNK ? cols : start + KILN_CHUNK; \
+            unsigned long long begin = start;                                                     \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+                kiln_clear##s(&f, j);                                                             \
+            for (; end - begin >= KILN_SPREAD; begin += KILN_SPREAD)                              \
+                for (unsigned j = 0; j < KILN_SPREAD; j++) {                                      \
+                    const unsigned long long at = begin + j;                                      \
+                    KILN_TAKE(s, j);                                                              \
+                }                                                                                 \
+            for (unsigned long long at = begin; at < end; at++)                                   \
+                KILN_TAKE(s, at - begin);                                                         \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+                kiln_join##s(&all, j, &f, j);                                                     \
+        }                                                                                         \
+        for (unsigned d = KILN_SPREAD / 2; d > 0; d /= 2)                                         \
+            for (unsigned j = 0; j < d; j++)                                                      \
+                kiln_join##s(&all, j, &all, j + d);                                               \
+        kiln_finish##s(&all, &row, cols);                                                         \
     }
 
 /* Computes blocks begin to end - 1 of the grid, of as many rows as have 65536 elements, or of one. args[i] points to
