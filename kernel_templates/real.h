@@ -751,29 +751,6 @@ template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename k
 #endif
 #endif
 
-/* ---- Rows ------------------------------------------------------------------------------------------------------
- *
- * The text of an op that reduces folds the elements of a row: kiln_take and its like. KILN_SPREAD is how many folds are
- * under way at once in a struct: a compiler for the cpu makes vectors of them. In CUDA the stages differ by the types
- * of their arguments, in C by the names of their functions. */
-#if defined(__CUDACC__)
-#define KILN_SPREAD                1
-#define KILN_OF_STAGE(name, stage) name
-#else
-#define KILN_SPREAD                16
-#define KILN_OF_STAGE(name, stage) name##stage
-#endif
-
-/* Whether an element comes before another one as the greatest or the least: NaN is both. */
-#define KILN_ABOVE(a, b) (!((a) <= (b)) && (b) == (b))
-#define KILN_BELOW(a, b) (!((a) >= (b)) && (b) == (b))
-
-/* A number, or 0 in place of an infinite one. */
-#define KILN_FINITE(x) ((x) + (x) == (x) ? 0 : (x))
-
-/* The number by which a variance of n elements is divided. */
-#define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
-
 /* ---- Strides -------------------------------------------------------------------------------------------------- */
 
 #if defined(KILN_DIMS)

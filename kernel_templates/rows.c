@@ -11,6 +11,7 @@
 #define KILN_LAYOUT_ONE    3
 #define KILN_LAYOUT0       KILN_LAYOUT_FULL
 #define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
+#include "rows.h"
 #include "real.h"
 #define kiln_value0 kiln_value
 
@@ -66,10 +67,9 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
         out##k[line] = KILN_STORE(                \
             k, kiln_value##k(KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(0), &row));
-#define KILN_RESULT_OF(k) kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row)
 #define KILN_OUT_ELEMENT(k)     \
     const KILN_RESULT(k) e##k = \
-        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k)) : (KILN_RESULT(k))0;
+        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
 #define KILN_PUT_ELEMENT(k)                     \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[line * cols + at] = e##k;        \

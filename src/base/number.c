@@ -170,10 +170,12 @@ bool kiln__number_is_wide(double value)
 
 uint64_t kiln__number_step(uint64_t n)
 {
-    const unsigned kept = 3;
-    unsigned bits = n > 0 ? 64 - (unsigned)__builtin_clzll(n) : 0;
-    uint64_t unit = bits > kept ? UINT64_C(1) << (bits - kept) : 1, rest = n % unit;
-    return rest == 0 || n > UINT64_MAX - unit ? n : n - rest + unit;
+    const unsigned kept = 3, exact = 64, word = 16;
+    if (n <= exact)
+        return n;
+    const uint64_t odd = n % word, shared = odd & (0 - odd), even = n - shared;
+    const uint64_t unit = UINT64_C(1) << (64 - (unsigned)__builtin_clzll(even) - kept), over = even % unit;
+    return over == 0 || n > UINT64_MAX - unit ? n : n - over + unit;
 }
 
 unsigned kiln__number_octave(uint64_t n)

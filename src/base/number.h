@@ -24,7 +24,8 @@ bool kiln__number_is_wide(double value);
 /* The logarithm of a number to base 2, rounded to the nearest whole number; 0 for 0. */
 unsigned kiln__number_octave(uint64_t n);
 
-/* A number rounded up to three significant bits, so that few numbers stand for all: 4097 becomes 5120. */
+/* A number above 64 rounded up to about three significant bits, so that few stand for all. Its powers of two up to 16
+ * stay: 4112 becomes 5120, and 4099 becomes 5121. */
 uint64_t kiln__number_step(uint64_t n);
 
 /* The decimal text with the fewest digits that reads back as the same double: "0.2", "-1", "100", "1e-30", "inf".

@@ -189,6 +189,7 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)                     \
     X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                             \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)        \
+    X(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 11)              \
     X(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 14)   \
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                        \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                  \

@@ -11,6 +11,7 @@ enum {
     JIT_LOG_SIZE = 4096,
     FIRST_REAL_STREAM = 3,      /* the handles below it are the default streams */
     ORDINARY_SHARED = 48 << 10, /* static and dynamic, what every kernel may have unasked */
+    CLUSTER_SM = 90,            /* the first target with clusters */
     CLUSTER_PORTABLE = 8
 };
 
@@ -65,6 +66,20 @@ static int permit_shared(const kiln__module *module, uint32_t kernel, uint32_t w
     if (call->status == KILN_OK)
         atomic_store_explicit(permitted, most, memory_order_relaxed);
     return most;
+}
+
+/* A kernel that names a cluster of more blocks than every GPU with clusters has may be launched once this is said. */
+static void permit_cluster(const kiln__module *module, uint32_t kernel, kiln__cuda_call *call)
+{
+    const CUdevice device = module->device->handle;
+    int width = 0;
+    if (module->device->device.target.sm < CLUSTER_SM || call->driver->cuKernelSetAttribute == NULL)
+        return;
+    KILN__CUDA(call, cuKernelGetAttribute,
+               (&width, KILN__CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, module->kernels[kernel], device));
+    if (width > CLUSTER_PORTABLE)
+        KILN__CUDA(call, cuKernelSetAttribute,
+                   (KILN__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, module->kernels[kernel], device));
 }
 
 /* ---- Loading */
@@ -237,8 +252,10 @@ static void load_module(kiln__module *module, const kiln__entry *entry, const ki
         KILN__CUDA(call, cuKernelGetAttribute,
                    (&module->local_bytes, KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, module->kernels[0], device));
     }
-    for (uint32_t i = 0; i < module->kernel_count; i++)
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
         permit_shared(module, i, module->shared, call);
+        permit_cluster(module, i, call);
+    }
 }
 
 /* The names to be found in the image: a template's entry points, or the functions of a source. */

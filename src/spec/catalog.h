@@ -6,7 +6,9 @@
 #include "lang/op.h"
 #include "spec/template.h"
 
-#define KILN__TEMPLATE_ROWS "rows" /* the template of ops that reduce, where a spec names none */
+/* The template of ops that reduce, where a spec names none, and the one for long rows. */
+#define KILN__TEMPLATE_ROWS    "rows"
+#define KILN__TEMPLATE_CLUSTER "cluster"
 
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };
 
@@ -26,7 +28,8 @@ typedef struct kiln__catalog {
     _Atomic(kiln__template *) templates[KILN__TEMPLATES_MAX]; /* NULL: not read */
     atomic_uint template_count;
     const kiln__template *usual; /* for specs that name none */
-    const char *prelude;         /* text of real.h; borrowed */
+    const char *prelude;         /* text of real.h; borrowed, as the next */
+    const char *rows;            /* that of rows.h, for ops that reduce */
 } kiln__catalog;
 
 /* Fills it with Kiln's templates and ops. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */

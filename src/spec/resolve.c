@@ -18,9 +18,11 @@ enum {
     NAME_SM,
     NAME_INPUTS,
     NAME_CROSSING,
+    NAME_FULL,
     NAME_OPERATIONS,
     NAME_SHARED,
     NAME_COLS,
+    NAME_CORES,
     NAME_END
 };
 
@@ -33,8 +35,8 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes",    "out_bytes",  "n_hint",       "sm",       "inputs",
-                                         "crossing", "operations", "shared_limit", "cols_hint" };
+    static const char *const names[] = { "bytes", "out_bytes",  "n_hint",       "sm",        "inputs", "crossing",
+                                         "full",  "operations", "shared_limit", "cols_hint", "cores" };
     for (int i = NAME_BYTES; i < NAME_END; i++)
         if (kiln__word_is(name, names[i - NAME_BYTES]))
             return i;
@@ -67,6 +69,15 @@ static int64_t crossing_of(const kiln__fields *spec)
     return count;
 }
 
+/* How many inputs have all rows and columns. */
+static int64_t full_of(const kiln__fields *spec)
+{
+    int64_t count = 0;
+    for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
+        count += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
+    return count;
+}
+
 /* A kiln__formula_lookup. An unset parameter reads as 0. */
 static bool look_up(const void *data, const char *name, size_t length, int64_t *value)
 {
@@ -82,8 +93,10 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
              : id == NAME_HINT       ? hint_of(s->spec)
              : id == NAME_COLS       ? cols_of(s->spec)
              : id == NAME_SM         ? s->spec->target.sm
+             : id == NAME_CORES      ? kiln__target_cores(&s->spec->target)
              : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
              : id == NAME_CROSSING   ? crossing_of(s->spec)
+             : id == NAME_FULL       ? full_of(s->spec)
              : id == NAME_OPERATIONS ? (int64_t)s->spec->op->operations
              : id == NAME_SHARED     ? kiln__target_shared_limit(&s->spec->target)
              : id >= 0               ? s->spec->params[id]
@@ -103,9 +116,11 @@ static bool has_value(const kiln__fields *spec, int id)
         return true;
     case NAME_SM:
     case NAME_SHARED:
+    case NAME_CORES:
         return spec->target_set;
     case NAME_INPUTS:
     case NAME_CROSSING:
+    case NAME_FULL:
     case NAME_OPERATIONS:
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:
@@ -145,12 +160,14 @@ static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
         kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
     else if (id == NAME_COLS)
         kiln__text_printf(out, "cols=%" PRId64, cols_of(spec));
-    else if (id == NAME_SM || id == NAME_SHARED)
+    else if (id == NAME_SM || id == NAME_SHARED || id == NAME_CORES)
         kiln__text_printf(out, "target=%s", spec->target.name);
     else if (id == NAME_INPUTS)
         kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
     else if (id == NAME_CROSSING)
         kiln__text_printf(out, "crossing=%" PRId64, crossing_of(spec));
+    else if (id == NAME_FULL)
+        kiln__text_printf(out, "full=%" PRId64, full_of(spec));
     else if (id == NAME_OPERATIONS)
         kiln__text_printf(out, "operations=%u", spec->op->operations);
     else

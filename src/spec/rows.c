@@ -76,6 +76,41 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
     }
 }
 
+/* ---- The template */
+
+enum {
+    REGISTER_BYTES = 1024 * 128, /* of the threads of a block, for a row */
+    CLUSTER_MOST = 16,           /* blocks */
+    CLUSTER_SM = 90,
+    RESERVED = 6144 /* of the shared memory of a block */
+};
+
+/* Whether a row is walked over once, and nothing of its length is written. */
+static bool is_one_walk(const kiln__fields *spec)
+{
+    kiln__typing typing;
+    kiln__rows rows;
+    kiln__spec_type(spec, &typing);
+    kiln__rows_make(&rows, spec, &typing);
+    for (uint32_t k = 0; k < spec->op->outputs; k++)
+        if (kiln__spec_out_layout(spec, k) == KILN__LAYOUT_FULL)
+            return false;
+    return rows.stages == 1;
+}
+
+const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols)
+{
+    uint64_t full = 0, bytes;
+    for (uint32_t k = 0; k < spec->op->inputs; k++)
+        full += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
+    const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (full > 0 ? full : 1), &bytes);
+    const uint64_t most = (uint64_t)CLUSTER_MOST * (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
+    const bool few = rows * 2 < (uint64_t)kiln__target_cores(target);
+    const bool spread = !overflows && target->sm >= CLUSTER_SM && bytes > REGISTER_BYTES && bytes <= most &&
+                        (few || !is_one_walk(spec));
+    return spread ? KILN__TEMPLATE_CLUSTER : KILN__TEMPLATE_ROWS;
+}
+
 /* ---- C text */
 
 typedef struct writer {

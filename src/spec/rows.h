@@ -32,6 +32,11 @@ typedef struct kiln__rows {
 /* Plans the op of a spec, of which `typing` has the types. */
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing);
 
+/* The template for `rows` rows of `cols` elements: rows, or cluster where they do not fit the registers of a block but
+ * the shared memory of a cluster, and are needed more than once or too few for a block each. The spec has its dtype and
+ * layouts. */
+const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols);
+
 /* The inputs of the op as parameters of a C function, "float x, float y", then scalars, and the position. */
 void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);
 

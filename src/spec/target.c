@@ -62,3 +62,19 @@ int32_t kiln__target_shared_limit(const kiln__target *target)
             return limits[i].kib << 10;
     return MOST_KIB << 10;
 }
+
+int32_t kiln__target_cores(const kiln__target *target)
+{
+    static const struct {
+        int sm, cores;
+    } known[] = {
+        { 75, 72 }, { 80, 108 }, { 86, 84 }, { 87, 16 }, { 89, 142 }, { 100, 148 }, { 103, 148 }, { 120, 188 }
+    };
+    enum { USUAL = 132 /* of sm_90 */ };
+    if (!kiln__target_facts(target)->numbered)
+        return 1;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].sm == target->sm)
+            return known[i].cores;
+    return USUAL;
+}

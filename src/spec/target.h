@@ -67,4 +67,8 @@ const char *kiln__target_device(const kiln__target *target);
  * where a twin allocates what it needs, it is INT32_MAX. */
 int32_t kiln__target_shared_limit(const kiln__target *target);
 
+/* The multiprocessors of the largest usual GPU of a target, 1 on the cpu. A device may have fewer or more: it is a hint
+ * for how much runs at once. */
+int32_t kiln__target_cores(const kiln__target *target);
+
 #endif

@@ -105,14 +105,15 @@ static char *copy_formula(reader *r, kiln__word word)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",       "template",   "dtype",        "out",      "layout",    "math",     "round", "target",    "n",
-        "mixed",    "indexed",    "position",     "bytes",    "out_bytes", "n_hint",   "sm",    "inputs",    "outputs",
-        "crossing", "operations", "shared_limit", "min",      "max",       "gcd",      "pow2",  "cols_hint", "axis",
-        "keep",     "reduces",    "spread",       "unit",     "fn",        "infinity", "real",  "whole",     "typed",
-        "list",     "all",        "each",         "argument", "parameter", "output",   "dims",
+        "op",     "template",  "dtype",    "out",        "layout",       "math",      "round",  "target",
+        "n",      "mixed",     "indexed",  "position",   "bytes",        "out_bytes", "n_hint", "sm",
+        "inputs", "outputs",   "crossing", "operations", "shared_limit", "min",       "max",    "gcd",
+        "pow2",   "cols_hint", "axis",     "keep",       "reduces",      "spread",    "full",   "cores",
+        "widest", "unit",      "fn",       "infinity",   "real",         "whole",     "typed",  "list",
+        "all",    "each",      "argument", "parameter",  "output",       "dims",
     };
-    static const char *const beginnings[] = { "all_",  "each_",  "type", "value", "result",
-                                              "store", "layout", "out_", "scalar" };
+    static const char *const beginnings[] = { "place",  "all_",  "each_",  "type", "value",
+                                              "result", "store", "layout", "out_", "scalar" };
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -720,6 +721,7 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "n_hint") ||
            kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") ||
            kiln__word_is(word, "crossing") || kiln__word_is(word, "shared_limit") || kiln__word_is(word, "cols_hint") ||
+           kiln__word_is(word, "full") || kiln__word_is(word, "cores") ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
@@ -862,7 +864,8 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
     kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
-    r.out->indexed = passes_position(r.out->body) && (r.out->cpu_text == NULL || passes_position(r.out->cpu_text));
+    r.out->indexed = kiln__arguments_reduce(&r.out->arguments) || /* rows.h passes it */
+                     (passes_position(r.out->body) && (r.out->cpu_text == NULL || passes_position(r.out->cpu_text)));
     r.out->includes = origin != NULL && kiln__text_next_include(r.out->body) != NULL;
     r.out->cpu_includes = origin != NULL && kiln__text_next_include(r.out->cpu_text) != NULL;
     if (status == KILN_OK)

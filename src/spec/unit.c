@@ -61,6 +61,18 @@ static void append_inputs(kiln__text *out, const kiln__fields *spec, bool mixed)
     }
 }
 
+/* Where a template keeps rows: the number of each input among those that have rows, and the bytes of the widest
+ * element. */
+static void append_places(kiln__text *out, const kiln__fields *spec)
+{
+    uint32_t place = 0;
+    for (uint32_t k = 0; k < spec->op->inputs; k++) {
+        kiln__text_printf(out, "#define KILN_PLACE%u %u\n", k, place);
+        place += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
+    }
+    append_define(out, "WIDEST", NULL, kiln__spec_bytes(spec));
+}
+
 /* "#define KILN_LAYOUT1 1" for each input, and "#define KILN_OUT_LAYOUT0 4" for each output where these differ, too. */
 static void append_layouts(kiln__text *out, const kiln__fields *spec)
 {
@@ -74,6 +86,8 @@ static void append_layouts(kiln__text *out, const kiln__fields *spec)
         append_define(out, "DIMS", NULL, spec->layout_dims > 0 ? spec->layout_dims : 1);
     for (uint32_t k = 0; k < spec->op->inputs; k++)
         kiln__text_printf(out, "#define KILN_LAYOUT%u %d\n", k, (int)kiln__spec_layout(spec, k));
+    if (varied && !strided)
+        append_places(out, spec);
 }
 
 /* "i64_" before the names of what calculates in a type, "" where that is the unit's own. */
@@ -273,6 +287,8 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);
     kiln__text_append(out, "\n");
+    if (spec->op->reductions > 0)
+        kiln__text_append(out, spec->catalog->rows);
     if (kiln__template_takes_op(template))
         append_values(out, spec, &typing);
     if (template->origin != NULL)

@@ -297,7 +297,8 @@ static const char *name_reference(const kiln__fields *spec, const kiln__load *lo
 {
     if (names_reference(spec, load))
         return "the op that the template names, on the cpu";
-    if (spec->template->cpu_text == NULL || (is_reference(device) && !load->elementwise))
+    if ((spec->template->cpu_text == NULL && !kiln__arguments_reduce(&spec->template->arguments)) ||
+        (is_reference(device) && !load->elementwise))
         return NULL;
     return kiln__template_takes_op(spec->template) ? "the cpu backend" : "the cpu twin";
 }
@@ -338,6 +339,8 @@ static kiln_status get_reference(checking *c)
         status = kiln__spec_reference(&wanted, &room, c->spec, c->report);
     else
         memset(wanted.param_set, 0, sizeof(wanted.param_set));
+    if (status == KILN_OK && wanted.template->cpu_text == NULL) /* one that reduces: the twin of rows does that, too */
+        status = kiln__catalog_find(wanted.catalog, kiln__word_of(KILN__TEMPLATE_ROWS), &wanted.template, c->report);
     wanted.target_set = true;
     wanted.target = kiln__reference_target;
     if (status == KILN_OK)

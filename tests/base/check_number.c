@@ -329,6 +329,24 @@ END_TEST
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
+START_TEST(test_number__step_is_at_most_a_quarter_above_and_as_even)
+{
+    static const uint64_t known[][2] = { { 0, 0 },       { 1, 1 },       { 63, 63 },     { 64, 64 },
+                                         { 65, 65 },     { 4096, 4096 }, { 4097, 4097 }, { 4099, 5121 },
+                                         { 4112, 5120 }, { 1000, 1032 }, { 5120, 5120 }, { UINT64_MAX, UINT64_MAX } };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        ck_assert_uint_eq(kiln__number_step(known[i][0]), known[i][1]);
+    for (uint64_t n = 1; n < 100000; n += n / 100 + 1) {
+        uint64_t step = kiln__number_step(n);
+        ck_assert_msg(step >= n && step <= n + n / 4 + 16, "%llu: %llu", (unsigned long long)n,
+                      (unsigned long long)step);
+        ck_assert_uint_eq(n % 16 == 0, step % 16 == 0);
+        ck_assert_uint_eq(n % 2 == 0, step % 2 == 0);
+        ck_assert_uint_eq(kiln__number_step(step), step);
+    }
+}
+END_TEST
+
 Suite *kiln_test_base_number_suite(void)
 {
     Suite *suite = suite_create("number");
@@ -350,6 +368,7 @@ Suite *kiln_test_base_number_suite(void)
     tcase_add_test(tcase, test_number__flush_to_zero_of_the_host_does_not_matter);
 #endif
     tcase_add_test(tcase, test_number__floating_point_flags_of_the_host_are_kept);
+    tcase_add_test(tcase, test_number__step_is_at_most_a_quarter_above_and_as_even);
     tcase_add_test(tcase, test_number__threads_do_not_disturb_each_other);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -55,15 +55,15 @@ def errors(function, x, others, got):
     return tuple((t.double() - want).abs().max().item() / size for t in (got[:rows], plain))
 
 
-def case(name, rows, cols, dtype, rounds, compiles):
-    text, function, count, reduces = OPS[name]
+def case(name, rows, cols, dtype, rounds, compiles, fields):
+    text, function, count, _ = OPS[name]
     made = torch.Generator(device="cuda").manual_seed(1)
     x = torch.randn(rows, cols, device="cuda", generator=made).to(dtype)
     others = widths(x, count)
     like = function(x, *others)
     out = torch.empty_like(like)
     out.view(torch.uint8).fill_(0xa5)
-    call = Apply(text, [out], [x, *others])
+    call = Apply(text + fields, [out], [x, *others])
     call()
     torch.cuda.synchronize()
     far, torch_far = errors(function, x, others, out)
@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--dtypes", default="f32,bf16")
+    parser.add_argument("--fields", default="", help="more of the spec: 'template=cluster block=512'")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     args = parser.parse_args()
     torch.set_grad_enabled(False)
@@ -99,7 +100,8 @@ def main():
         for dtype in args.dtypes.split(","):
             for shape in args.shapes.split(","):
                 rows, cols = map(int, shape.split("x"))
-                ratios.append(case(name, rows, cols, DTYPES[dtype], args.rounds, not args.no_compile))
+                ratios.append(case(name, rows, cols, DTYPES[dtype], args.rounds, not args.no_compile,
+                                   " " + args.fields))
                 torch.cuda.empty_cache()
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     print(f"# {len(ratios)} cases: geometric mean of kiln/best {mean:.3f}, worst {max(ratios):.3f}")

@@ -225,7 +225,7 @@ START_TEST(test_reduce__each_length_of_rows_has_its_kernel)
                       report.message);
     }
     ck_assert_uint_eq(fake->launches(NULL, 0), before + COUNT(lengths));
-    ck_assert_uint_eq(kiln_test_stats(service).loads, 3); /* of 64, of 1000 and 1024, of 65 */
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 4); /* of 64, of 1024, of 1000 and of 65 */
 }
 END_TEST
 

@@ -195,6 +195,38 @@ START_TEST(test_rows__geometry_follows_the_length_of_rows)
 }
 END_TEST
 
+/* Long rows go to a cluster's shared memory, unless they are walked over once and there are enough of them. */
+START_TEST(test_rows__template_follows_the_length_of_rows)
+{
+    static const struct {
+        const char *text, *target;
+        uint64_t rows, cols;
+        const char *template;
+    } cases[] = {
+        { "op=softmax dtype=f32", "sm_90", 1000, 32768, "rows" },
+        { "op=softmax dtype=f32", "sm_90", 1000, 32769, "cluster" },
+        { "op=softmax dtype=f16", "sm_90", 1000, 65536, "rows" },
+        { "op=softmax dtype=f32", "sm_80", 1000, 393216, "rows" },
+        { "op=softmax dtype=f32", "cpu", 1000, 393216, "rows" },
+        { "op=softmax dtype=f32", "sm_90", 1000, 1 << 24, "rows" },
+        { "op=softmax dtype=f32", "sm_90", 1000, UINT64_MAX, "rows" },
+        { "op=softmax(x+y) dtype=f32", "sm_90", 1000, 20000, "cluster" },
+        { "op=softmax(x+y) dtype=f32 layout=(full,row)", "sm_90", 1000, 20000, "rows" },
+        { "op=sum(x) dtype=f32", "sm_90", 1000, 393216, "rows" },
+        { "op=sum(x) dtype=f32", "sm_90", 8, 393216, "cluster" },
+        { "op=var(x) dtype=f32", "sm_90", 1000, 393216, "cluster" },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln__fields spec;
+        kiln__target target = { 0 };
+        parse(&spec, cases[i].text);
+        ck_assert(kiln__target_parse(cases[i].target, strlen(cases[i].target), &target));
+        ck_assert_msg(strcmp(kiln__rows_template(&spec, &target, cases[i].rows, cases[i].cols), cases[i].template) == 0,
+                      "%s, %llu columns", cases[i].text, (unsigned long long)cases[i].cols);
+    }
+}
+END_TEST
+
 START_TEST(test_rows__equal_reductions_are_one_in_the_source)
 {
     kiln__fields spec;
@@ -220,6 +252,7 @@ Suite *kiln_test_spec_rows_suite(void)
     tcase_add_test(tcase, test_rows__template_follows_the_op);
     tcase_add_test(tcase, test_rows__refusals_name_the_reason);
     tcase_add_test(tcase, test_rows__geometry_follows_the_length_of_rows);
+    tcase_add_test(tcase, test_rows__template_follows_the_length_of_rows);
     tcase_add_test(tcase, test_rows__equal_reductions_are_one_in_the_source);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -499,6 +499,7 @@ static kiln__cu_enum fake_cuKernelGetAttribute(int *value, kiln__cu_enum attribu
         *value = found->facts.shared_bytes;
         break;
     case KILN__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    case KILN__CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
         *value = 0;
         break;
     default:

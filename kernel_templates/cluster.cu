@@ -1,0 +1,298 @@
+//! template cluster
+//! about    as rows, for rows that are longer or begin at any element: a row lies in the shared memory of a cluster of blocks, and is read once
+//! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
+//! inputs   1..8
+//! size     rows, cols
+//! arg      out... out otype[rows, cols] inplace reduced
+//! arg      x... in itype[rows, cols] broadcast
+//! arg      rows uint64 = rows
+//! arg      cols uint64 = cols
+//! arg      s... f64
+//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(pow2((cols_hint * bytes * max(full, 1) + 106495) / 106496), 16) -- blocks that share a row
+//! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
+//! param    elems  16..262144 step 16 = min((cols_hint / cluster + 2 * vector + 15) / 16, (shared_limit - 6144) / (16 * bytes * max(full, 1))) * 16 -- elements of a row that a block keeps
+//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) > 16384 ? 512 : 256 -- threads per block
+//! param    cache  plain,stream = plain                                  -- cache hint of stores
+//! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
+//! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
+//! tune     cluster 1..16*2        if sm >= 90
+//! tune     block  128..1024*2     if sm > 0
+//! tune     cache  plain,stream    if sm > 0
+//! shared   elems * bytes * max(full, 1)
+//! grid     rows * cluster
+//! entry    kiln_spread align vector * max(bytes, out_bytes) if (cols / vector + (cluster - 1)) / cluster <= elems / vector
+//! entry    kiln_walk align 1
+
+/* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, rows.h, the ops it
+ * uses, the folds of its stages and kiln_value, and takes the rest of this text. */
+#ifndef KILN_UNIT
+#define KILN_DTYPE_F32     1
+#define KILN_INPUTS        1
+#define KILN_LAYOUT_FULL   0
+#define KILN_LAYOUT_ROW    1
+#define KILN_LAYOUT_COLUMN 2
+#define KILN_LAYOUT_ONE    3
+#define KILN_LAYOUT0       KILN_LAYOUT_FULL
+#define KILN_PLACE0        0
+#define KILN_WIDEST        4
+#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
+#define KILN_CLUSTER       1
+#define KILN_BLOCK         256
+#define KILN_VECTOR        4
+#define KILN_ELEMS         8192
+#define KILN_CACHE_PLAIN   0
+#define KILN_CACHE_STREAM  1
+#define KILN_CACHE         KILN_CACHE_PLAIN
+#include "real.h"
+#include "rows.h"
+#define kiln_value0 kiln_value
+
+/* x - max(x) */
+#define KILN_STAGES(M) M(0)
+#define KILN_FOLDS0(M) M(a0)
+typedef struct kiln_row {
+    float r0;
+} kiln_row;
+typedef struct kiln_folds0 {
+    float a0[KILN_SPREAD];
+} kiln_folds0;
+KILN_FN void kiln_clear(kiln_folds0 *f, unsigned j)
+{
+    f->a0[j] = -KILN_INFINITY;
+}
+KILN_FN void kiln_take(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
+{
+    f->a0[j] = kiln_max(f->a0[j], x);
+}
+KILN_FN void kiln_join(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
+{
+    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
+}
+KILN_FN void kiln_finish(const kiln_folds0 *f, kiln_row *row, unsigned long long n)
+{
+    row->r0 = f->a0[0];
+}
+KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
+{
+    return kiln_sub(x, row->r0);
+}
+#endif
+
+#define KILN_WARPS (KILN_BLOCK / 32)
+KILN_STAGES(KILN_JOIN_LANES)
+
+/* ---- The blocks of a row */
+
+#if KILN_CLUSTER > 1
+#define KILN_TOGETHER __cluster_dims__(KILN_CLUSTER, 1, 1)
+#else
+#define KILN_TOGETHER
+#endif
+
+/* Waits for all blocks of the row; what each has written into its shared memory is visible to the others then. */
+KILN_FN void kiln_meet()
+{
+#if KILN_CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#else
+    __syncthreads();
+#endif
+}
+
+/* Copies from the shared memory of another block of the row, by words of 4 bytes. */
+template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsigned rank)
+{
+#if KILN_CLUSTER > 1
+    unsigned word[sizeof(F) / 4], local = (unsigned)__cvta_generic_to_shared(from), remote;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(F) / 4; i++)
+        asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word[i]) : "r"(remote + 4 * i) : "memory");
+    memcpy(to, word, sizeof(F));
+#else
+    *to = *from;
+#endif
+}
+
+/* Joins the folds of all threads of the row, in each: those of a warp, of a block, of the cluster. The order depends on
+ * the numbers of threads and blocks alone. `parts` has one for each warp, and then one for the block. */
+template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
+{
+    const unsigned t = threadIdx.x % 32;
+    kiln_join_lanes<32>(f);
+    if (t == 0)
+        parts[threadIdx.x / 32] = *f;
+    __syncthreads();
+    *f = parts[t % KILN_WARPS];
+    kiln_join_lanes<KILN_WARPS>(f);
+    if (KILN_CLUSTER > 1) {
+        if (threadIdx.x == 0)
+            parts[KILN_WARPS] = *f;
+        kiln_meet();
+        kiln_fetch_folds(f, parts + KILN_WARPS, t % KILN_CLUSTER);
+        kiln_join_lanes<KILN_CLUSTER>(f);
+    }
+}
+
+/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread. */
+#define KILN_TAKE(element) \
+    kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+#define KILN_STAGE(s)                                      \
+    {                                                      \
+        __shared__ kiln_folds##s parts[KILN_WARPS + 1];    \
+        kiln_folds##s f;                                   \
+        kiln_clear(&f, 0);                                 \
+        KILN_ELEMENTS(KILN_TAKE(KILN_ELEMENT))             \
+        KILN_ENDS(KILN_TAKE(KILN_END))                     \
+        kiln_gather(&f, parts);                            \
+        kiln_finish(&f, &row, cols);                       \
+    }
+
+/* ---- A row in shared memory */
+
+/* The words of a row that a block keeps: neighbours. A thread of it has every KILN_BLOCK-th of these, which no other
+ * thread reads. The first block has the ends of the row, too, one a thread. */
+typedef struct kiln_slice {
+    kiln_span span;
+    unsigned long long first; /* word */
+    unsigned count, ends;
+} kiln_slice;
+
+KILN_FN kiln_slice kiln_find_slice(unsigned long long line, unsigned long long cols, unsigned rank)
+{
+    kiln_slice slice;
+    slice.span = kiln_find_span(line, cols);
+    const unsigned long long words = slice.span.words, share = (words + (KILN_CLUSTER - 1)) / KILN_CLUSTER;
+    slice.first = rank * share < words ? rank * share : words;
+    slice.count = (unsigned)(slice.first + share < words ? share : words - slice.first);
+    slice.ends = rank == 0 ? slice.span.ends : 0;
+    return slice;
+}
+
+/* Starts to copy a word, 16 bytes in the background. */
+template <typename W> KILN_FN void kiln_copy_word(W *to, const W *from)
+{
+#if __CUDA_ARCH__ >= 800
+    if (sizeof(W) == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                     "l"(__cvta_generic_to_global(from))
+                     : "memory");
+        return;
+    }
+#endif
+    *to = *from;
+}
+
+KILN_FN void kiln_await_words()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+#define KILN_ROOM ((unsigned long long)KILN_ELEMS * KILN_WIDEST)
+
+/* Of input k: where the block keeps its words, how they come there, and how a thread gets one of them, and its end. */
+#define KILN_KEPT(k) \
+    kiln_lanes<KILN_TYPE(k)> *const s##k = (kiln_lanes<KILN_TYPE(k)> *)(shared + KILN_PLACE##k * KILN_ROOM);
+#define KILN_KEEP(k)                        \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) \
+        kiln_copy_word(&s##k[i].word, (const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(p##k + begin) + i);
+#define KILN_BEGIN_ENDS(k)                                                            \
+    const KILN_TYPE(k) g##k = KILN_LAYOUT##k <= KILN_LAYOUT_ROW && is_end ? p##k[end] \
+                                                                          : (KILN_TYPE(k))0;
+#define KILN_WORD(k)                                                                                  \
+    kiln_lanes<KILN_TYPE(k)> w##k;                                                                    \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                           \
+        w##k.word = s##k[i].word;                                                                     \
+    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                       \
+        kiln_fetch_shared(w##k, p##k + begin + (unsigned long long)i * KILN_VECTOR, span.head == 0);
+#define KILN_END(k)     KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : g##k)
+
+#define KILN_ELEMENTS(...)                                                      \
+    for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {          \
+        KILN_ALL(KILN_WORD)                                                     \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)            \
+        {                                                                       \
+            const unsigned long long at = begin + (i * KILN_VECTOR + j);        \
+            __VA_ARGS__;                                                        \
+        }                                                                       \
+    }
+#define KILN_ENDS(...)                      \
+    if (is_end) {                           \
+        const unsigned long long at = end;  \
+        __VA_ARGS__;                        \
+    }
+
+/* All loads of the row start before the first is needed. */
+extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spread(KILN_PARAMETERS)
+{
+    extern __shared__ __align__(16) unsigned char shared[];
+    const unsigned rank = blockIdx.x % KILN_CLUSTER;
+    const unsigned long long line = blockIdx.x / KILN_CLUSTER;
+    const bool used = true;
+    const kiln_slice slice = kiln_find_slice(line, cols, rank);
+    const kiln_span span = slice.span;
+    const unsigned long long begin = span.head + slice.first * KILN_VECTOR,
+                             end = kiln_find_end(span, threadIdx.x);
+    const bool is_end = threadIdx.x < slice.ends;
+    kiln_row row;
+    KILN_ALL(KILN_BEGIN)
+    KILN_ALL_OUT(KILN_BEGIN_OUT)
+    KILN_ALL(KILN_KEPT)
+
+    for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {
+        KILN_ALL(KILN_KEEP)
+    }
+    KILN_ALL(KILN_BEGIN_ENDS)
+    kiln_await_words();
+    KILN_STAGES(KILN_STAGE)
+    if (rank == 0 && threadIdx.x == 0) {
+        KILN_ALL_OUT(KILN_PUT_COLUMN)
+    }
+    for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {
+        KILN_ALL(KILN_WORD)
+        KILN_ALL_OUT(KILN_OUT_WORD)
+#pragma unroll
+        for (unsigned j = 0; j < KILN_VECTOR; j++) {
+            const unsigned long long at = begin + (i * KILN_VECTOR + j);
+            KILN_ALL_OUT(KILN_OUT_LANE)
+            (void)at;
+        }
+        KILN_ALL_OUT(KILN_PUT)
+    }
+    KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
+    kiln_meet(); /* another block may still read this one's folds */
+}
+
+/* ---- A row that is longer than this memory */
+
+#undef KILN_ELEMENT
+#undef KILN_ELEMENTS
+#undef KILN_ENDS
+#define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_ELEMENTS(...)                                                           \
+    for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) \
+        __VA_ARGS__;
+#define KILN_ENDS(...)
+
+/* The threads of all blocks walk over the row together, once for each stage and once for the outputs. */
+extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_walk(KILN_PARAMETERS)
+{
+    const unsigned rank = blockIdx.x % KILN_CLUSTER, begin = rank * KILN_BLOCK + threadIdx.x;
+    const unsigned long long line = blockIdx.x / KILN_CLUSTER;
+    const bool used = true;
+    kiln_row row;
+    KILN_ALL(KILN_BEGIN)
+    KILN_ALL_OUT(KILN_BEGIN_OUT)
+
+    KILN_STAGES(KILN_STAGE)
+    if (begin == 0) {
+        KILN_ALL_OUT(KILN_PUT_COLUMN)
+    }
+    for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) {
+        KILN_ALL_OUT(KILN_OUT_ELEMENT)
+        KILN_ALL_OUT(KILN_PUT_ELEMENT)
+    }
+    kiln_meet();
+}

@@ -1,0 +1,127 @@
+/* Shared by the templates of ops that reduce the columns, in CUDA and, in the first part, in C. A unit of such an op
+ * has it behind real.h, then the folds of its stages (kiln_row, kiln_folds0, kiln_take and their like) and the
+ * template's text. */
+#ifndef KILN_ROWS_H
+#define KILN_ROWS_H
+
+/* How many folds are under way at once in a struct: a compiler for the cpu makes vectors of them. In CUDA the stages
+ * differ by the types of their arguments, in C by the names of their functions. */
+#if defined(__CUDACC__)
+#define KILN_SPREAD                1
+#define KILN_OF_STAGE(name, stage) name
+#else
+#define KILN_SPREAD                16
+#define KILN_OF_STAGE(name, stage) name##stage
+#endif
+
+/* Whether an element comes before another one as the greatest or the least: NaN is both. */
+#define KILN_ABOVE(a, b) (!((a) <= (b)) && (b) == (b))
+#define KILN_BELOW(a, b) (!((a) >= (b)) && (b) == (b))
+
+/* A number, or 0 in place of an infinite one. */
+#define KILN_FINITE(x) ((x) + (x) == (x) ? 0 : (x))
+
+/* The number by which a variance of n elements is divided. */
+#define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
+
+/* The result of output k at column `at`, from an element of each input. */
+#define KILN_RESULT_OF(k, element) \
+    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row)
+
+/* ---- CUDA: `line` is the number of the row, `used` whether there is one, and `at` the column of an element. */
+#if defined(__CUDACC__)
+
+/* The text, for an output that has all columns: KILN_IF_FULL(KILN_OUT_LAYOUT0, text). */
+#define KILN_IF_FULL(layout, ...)    KILN_IF_FULL_OF(layout, __VA_ARGS__)
+#define KILN_IF_FULL_OF(layout, ...) KILN_IF_FULL_##layout(__VA_ARGS__)
+#define KILN_IF_FULL_0(...)          __VA_ARGS__
+#define KILN_IF_FULL_2(...)
+
+/* The parameters of an entry. No pointer is restrict: an output may be one of the inputs. */
+#define KILN_PARAMETERS                                                                                     \
+    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols \
+                                                               KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
+
+/* Of input k: its row, and the element that it has for the whole row. */
+#define KILN_BEGIN(k)                                                                                        \
+    const KILN_TYPE(k) *const p##k = KILN_LAYOUT##k == KILN_LAYOUT_FULL && used ? x##k + line * cols : x##k; \
+    const KILN_TYPE(k) c##k =                                                                                \
+        KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN && used ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0] \
+                                                     : (KILN_TYPE(k))0;
+#define KILN_CONSTANT(k) KILN_VALUE(k, c##k)
+
+/* Of output k: its row, and its element where it has one for the row. */
+#define KILN_BEGIN_OUT(k) \
+    KILN_RESULT(k) *const q##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL && used ? out##k + line * cols : out##k;
+#define KILN_PUT_COLUMN(k)                      \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
+        out##k[line] = KILN_STORE(              \
+            k, kiln_value##k(KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(0), &row));
+
+/* Of output k: its element, which is calculated before any is stored. */
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
+#define KILN_PUT_ELEMENT(k)                     \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
+        q##k[at] = e##k;
+
+/* Of input k an element of the word w##k, and of output k a word, its element j, how it is stored, and an end of the
+ * row. */
+#define KILN_ELEMENT(k)  KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : w##k.lane[j])
+#define KILN_OUT_WORD(k) KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_lanes<KILN_RESULT(k)> r##k;)
+#define KILN_OUT_LANE(k) \
+    KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT));)
+#define KILN_PUT(k)      KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_put(q##k + begin, i, r##k.word);)
+#define KILN_PUT_END(k)  KILN_IF_FULL(KILN_OUT_LAYOUT##k, q##k[at] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_END));)
+
+/* A row consists of words that are aligned in memory, and of the elements before the first and behind the last word:
+ * its ends, of which `head` come first. */
+typedef struct kiln_span {
+    unsigned head, ends;
+    unsigned long long words;
+} kiln_span;
+
+KILN_FN kiln_span kiln_find_span(unsigned long long line, unsigned long long cols)
+{
+    kiln_span span;
+    span.head = (KILN_VECTOR - (unsigned)(line * cols % KILN_VECTOR)) % KILN_VECTOR;
+    span.head = span.head < cols ? span.head : (unsigned)cols;
+    span.words = (cols - span.head) / KILN_VECTOR;
+    span.ends = (unsigned)(cols - span.words * KILN_VECTOR);
+    return span;
+}
+
+/* The most ends of a row, and the column of one of them. */
+#define KILN_ENDS_MOST (2 * KILN_VECTOR - 2)
+KILN_FN unsigned long long kiln_find_end(const kiln_span &span, unsigned end)
+{
+    return end < span.head ? end : span.words * KILN_VECTOR + end;
+}
+
+/* A word of a row that all rows share, which may not be aligned. */
+template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T *from, bool aligned)
+{
+    if (aligned)
+        to.word = *(const typename kiln_lanes<T>::word_t *)from;
+    else
+#pragma unroll
+        for (unsigned j = 0; j < KILN_VECTOR; j++)
+            to.lane[j] = from[j];
+}
+
+/* Joins the folds of neighbouring threads, as many as a power of two up to a warp, in each of them. */
+#define KILN_RECEIVE(a) g.a[0] = __shfl_xor_sync(0xffffffffu, f->a[0], distance);
+#define KILN_JOIN_LANES(s)                                                    \
+    template <unsigned lanes> KILN_FN void kiln_join_lanes(kiln_folds##s *f)  \
+    {                                                                         \
+        _Pragma("unroll") for (unsigned distance = 1; distance < lanes; distance *= 2) \
+        {                                                                     \
+            kiln_folds##s g;                                                  \
+            KILN_FOLDS##s(KILN_RECEIVE);                                      \
+            kiln_join(f, 0, &g, 0);                                           \
+        }                                                                     \
+    }
+
+#endif
+#endif
