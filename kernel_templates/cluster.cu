@@ -68,9 +68,9 @@ KILN_FN void kiln_join(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigne
 {
     f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
 }
-KILN_FN void kiln_finish(const kiln_folds0 *f, kiln_row *row, unsigned long long n)
+KILN_FN void kiln_finish(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
 {
-    row->r0 = f->a0[0];
+    row->r0 = f->a0[j];
 }
 KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 {
@@ -80,39 +80,6 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 
 #define KILN_WARPS (KILN_BLOCK / 32)
 KILN_STAGES(KILN_JOIN_LANES)
-
-/* ---- The blocks of a row */
-
-#if KILN_CLUSTER > 1
-#define KILN_TOGETHER __cluster_dims__(KILN_CLUSTER, 1, 1)
-#else
-#define KILN_TOGETHER
-#endif
-
-/* Waits for all blocks of the row; what each has written into its shared memory is visible to the others then. */
-KILN_FN void kiln_meet()
-{
-#if KILN_CLUSTER > 1
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#else
-    __syncthreads();
-#endif
-}
-
-/* Copies from the shared memory of another block of the row, by words of 4 bytes. */
-template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsigned rank)
-{
-#if KILN_CLUSTER > 1
-    unsigned word[sizeof(F) / 4], local = (unsigned)__cvta_generic_to_shared(from), remote;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(F) / 4; i++)
-        asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word[i]) : "r"(remote + 4 * i) : "memory");
-    memcpy(to, word, sizeof(F));
-#else
-    *to = *from;
-#endif
-}
 
 /* Joins the folds of all threads of the row, in each: those of a warp, of a block, of the cluster. The order depends on
  * the numbers of threads and blocks alone. `parts` has one for each warp, and then one for the block. */
@@ -145,7 +112,7 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
         KILN_ELEMENTS(KILN_TAKE(KILN_ELEMENT))             \
         KILN_ENDS(KILN_TAKE(KILN_END))                     \
         kiln_gather(&f, parts);                            \
-        kiln_finish(&f, &row, cols);                       \
+        kiln_finish(&f, 0, &row, cols);                       \
     }
 
 /* ---- A row in shared memory */

@@ -37,10 +37,10 @@ KILN_FN void kiln_join0(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsign
 {
     f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
 }
-KILN_FN void kiln_finish0(const kiln_folds0 *f, kiln_row *row, unsigned long long n)
+KILN_FN void kiln_finish0(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
 {
     (void)n;
-    row->r0 = f->a0[0];
+    row->r0 = f->a0[j];
 }
 KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 {
@@ -104,7 +104,7 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
         for (unsigned d = KILN_SPREAD / 2; d > 0; d /= 2)                                         \
             for (unsigned j = 0; j < d; j++)                                                      \
                 kiln_join##s(&all, j, &all, j + d);                                               \
-        kiln_finish##s(&all, &row, cols);                                                         \
+        kiln_finish##s(&all, 0, &row, cols);                                                      \
     }
 
 /* Computes blocks begin to end - 1 of the grid, of as many rows as have 65536 elements, or of one. args[i] points to

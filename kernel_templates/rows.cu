@@ -75,9 +75,9 @@ KILN_FN void kiln_join(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigne
 {
     f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
 }
-KILN_FN void kiln_finish(const kiln_folds0 *f, kiln_row *row, unsigned long long n)
+KILN_FN void kiln_finish(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
 {
-    row->r0 = f->a0[0];
+    row->r0 = f->a0[j];
 }
 KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 {
@@ -117,7 +117,7 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
         KILN_ELEMENTS(KILN_TAKE(KILN_ELEMENT))           \
         KILN_ENDS(KILN_TAKE(KILN_END))                   \
         kiln_gather(&f, parts);                          \
-        kiln_finish(&f, &row, cols);                     \
+        kiln_finish(&f, 0, &row, cols);                     \
     }
 
 /* The row of a thread, and how its entry begins: rows behind the last one have no elements. */

@@ -110,18 +110,54 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             to.lane[j] = from[j];
 }
 
-/* Joins the folds of neighbouring threads, as many as a power of two up to a warp, in each of them. */
+/* Joins the folds of threads of a warp in each of them: of `lanes` neighbours, or of every `first`-th among these. Both
+ * are powers of two. */
 #define KILN_RECEIVE(a) g.a[0] = __shfl_xor_sync(0xffffffffu, f->a[0], distance);
-#define KILN_JOIN_LANES(s)                                                    \
-    template <unsigned lanes> KILN_FN void kiln_join_lanes(kiln_folds##s *f)  \
-    {                                                                         \
-        _Pragma("unroll") for (unsigned distance = 1; distance < lanes; distance *= 2) \
-        {                                                                     \
-            kiln_folds##s g;                                                  \
-            KILN_FOLDS##s(KILN_RECEIVE);                                      \
-            kiln_join(f, 0, &g, 0);                                           \
-        }                                                                     \
+#define KILN_JOIN_LANES(s)                                                                       \
+    template <unsigned lanes, unsigned first = 1> KILN_FN void kiln_join_lanes(kiln_folds##s *f) \
+    {                                                                                            \
+        _Pragma("unroll") for (unsigned distance = first; distance < lanes; distance *= 2)       \
+        {                                                                                        \
+            kiln_folds##s g;                                                                     \
+            KILN_FOLDS##s(KILN_RECEIVE);                                                         \
+            kiln_join(f, 0, &g, 0);                                                              \
+        }                                                                                        \
     }
 
+/* ---- The blocks of a cluster, where a template has such */
+#if defined(KILN_CLUSTER)
+
+#if KILN_CLUSTER > 1
+#define KILN_TOGETHER __cluster_dims__(KILN_CLUSTER, 1, 1)
+#else
+#define KILN_TOGETHER
+#endif
+
+/* Waits for all blocks of the cluster; what each has written into its shared memory is visible to the others then. */
+KILN_FN void kiln_meet()
+{
+#if KILN_CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#else
+    __syncthreads();
+#endif
+}
+
+/* Copies from the shared memory of another block of the cluster, by words of 4 bytes. */
+template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsigned rank)
+{
+#if KILN_CLUSTER > 1
+    unsigned word[sizeof(F) / 4], local = (unsigned)__cvta_generic_to_shared(from), remote;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(F) / 4; i++)
+        asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word[i]) : "r"(remote + 4 * i) : "memory");
+    memcpy(to, word, sizeof(F));
+#else
+    *to = *from;
+#endif
+}
+
+#endif
 #endif
 #endif

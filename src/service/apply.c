@@ -232,6 +232,12 @@ static uint64_t cols_of(const kiln__loop *loop)
     return loop->extent[0] > 0 ? kiln__number_step((uint64_t)loop->extent[0]) : 1;
 }
 
+/* The rows of such an op. */
+static uint64_t rows_of(const kiln__loop *loop)
+{
+    return (uint64_t)loop->extent[1] * (loop->dims > 2 ? (uint64_t)loop->extent[2] : 1);
+}
+
 /* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
 static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
 {
@@ -254,6 +260,9 @@ static kiln_status check_template(const kiln__template *template, const kiln__lo
     bool strided = kiln__template_strided(template);
     bool rows = kiln__template_broadcasts(template) && kiln__arguments_rows(&template->arguments);
     bool flat = kiln__arguments_flat(&template->arguments);
+    if (loop->kind == KILN__LOOP_REDUCED && (template->arguments.size_count > 2) != (loop->dims > 2))
+        return FAIL(report, KILN_EINVAL, "template %s takes an axis that is %sfollowed by other dimensions",
+                    template->name, loop->dims > 2 ? "not " : "");
     if (loop->kind == KILN__LOOP_REDUCED) /* the template takes ops that reduce, since the spec has one */
         return KILN_OK;
     if (!is_in_place(template) || !(strided || rows || flat))
@@ -307,7 +316,7 @@ static void append_hint(kiln__text *out, const kiln__loop *loop)
 {
     const uint64_t cols = cols_of(loop);
     if (cols > 0 && loop->count > 0)
-        kiln__text_printf(out, " axis= keep= n=%llux%llu", 1ull << kiln__number_octave((uint64_t)loop->extent[1]),
+        kiln__text_printf(out, " axis= keep= n=%llux%llu", 1ull << kiln__number_octave(rows_of(loop)),
                           (unsigned long long)cols);
     else if (loop->count > 0)
         kiln__text_printf(out, " n=%llu", 1ull << kiln__number_octave(loop->count));
@@ -333,9 +342,13 @@ static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const k
 {
     const kiln__template *template = NULL;
     kiln__text line = { 0 };
+    const bool beside = loop->dims > 2;
     const char *name =
-        kiln__rows_template(&(*spec)->fields, target, (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
+        beside ? KILN__TEMPLATE_COLUMNS
+               : kiln__rows_template(&(*spec)->fields, target, (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
     kiln_status status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
+    if (status == KILN_OK && beside)
+        status = check_params(*spec, template, report);
     if (status != KILN_OK || check_params(*spec, template, NULL) != KILN_OK)
         return status;
     kiln__text_printf(&line, "template=%s", name);

@@ -422,7 +422,8 @@ static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln_
 {
     const uint64_t cols = loop->dims > 0 ? (uint64_t)loop->extent[0] : 1;
     const uint64_t rows = loop->dims > 1 ? (uint64_t)loop->extent[1] : 1;
-    const uint64_t sizes[] = { plan->size_count == 1 ? loop->count : rows, cols };
+    const uint64_t inner = loop->dims > 2 ? (uint64_t)loop->extent[2] : 1;
+    const uint64_t sizes[] = { plan->size_count == 1 ? loop->count : rows, cols, inner };
     if (plan->dims == 0) {
         kiln__plan_calculate(plan, sizes, out);
         return;

@@ -155,7 +155,7 @@ static kiln__layout layout_of(const kiln__declared_arg *arg, const kiln__operand
 const char *kiln__arg_extent(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k, uint32_t dim)
 {
     kiln__layout layout = layout_of(arg, operands, k);
-    bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim == 0 && layout == KILN__LAYOUT_ROW) ||
+    bool one = layout == KILN__LAYOUT_ONE || layout == KILN__LAYOUT_SAME || (dim != 1 && layout == KILN__LAYOUT_ROW) ||
                (dim == 1 && layout == KILN__LAYOUT_COLUMN);
     return one ? "1" : arg->formulas[dim];
 }

@@ -351,8 +351,8 @@ void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln_
             estimate inputs[KILN__INPUTS_MAX], all[KILN__REAL_NODES_MAX];
             double values[KILN__INPUTS_MAX];
             for (uint32_t k = 0; k < spec->op->inputs; k++)
-                values[k] = kiln__spec_input_value(spec, k, elements->ins[k], line * elements->columns + col,
-                                                   elements->columns);
+                values[k] = kiln__spec_input_value(spec, k, elements->ins[k], kiln__elements_at(elements, line, col),
+                                                   elements->columns, elements->inner);
             take_inputs(&e, spec, values, inputs);
             estimate_nodes(&e, spec->op,
                            &(given){ .inputs = inputs, .scalars = elements->scalars, .index = (double)col }, all);

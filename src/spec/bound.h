@@ -21,7 +21,14 @@ typedef struct kiln__elements {
     const void *const *ins;
     const double *scalars;
     uint64_t columns;
+    uint64_t inner; /* rows beside each other in memory */
 } kiln__elements;
+
+/* The number of the element of a row at a column. */
+static inline uint64_t kiln__elements_at(const kiln__elements *elements, uint64_t line, uint64_t column)
+{
+    return (line / elements->inner * elements->columns + column) * elements->inner + line % elements->inner;
+}
 
 /* Calculates the values of a row of inputs, in double. */
 void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line);

@@ -6,8 +6,9 @@
 #include "lang/op.h"
 #include "spec/template.h"
 
-/* The template of ops that reduce, where a spec names none, and the one for long rows. */
+/* The template of ops that reduce, where a spec names none, and those for long rows and for rows beside each other. */
 #define KILN__TEMPLATE_ROWS    "rows"
+#define KILN__TEMPLATE_COLUMNS "columns"
 #define KILN__TEMPLATE_CLUSTER "cluster"
 
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };

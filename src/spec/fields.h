@@ -191,8 +191,9 @@ unsigned kiln__spec_bytes(const kiln__fields *spec);
 unsigned kiln__spec_out_bytes(const kiln__fields *spec);
 
 /* The element of an array that is input k for element i of the outputs. The outputs have so many columns where the
- * template broadcasts. */
-double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns);
+ * template broadcasts, and `inner` rows beside each other in memory, 1 but for the template columns. */
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns,
+                              uint64_t inner);
 
 /* Which nodes of the op have several values along the axis that it reduces. */
 void kiln__spec_varies(const kiln__fields *spec, bool out[KILN__REAL_NODES_MAX]);

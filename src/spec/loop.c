@@ -507,20 +507,20 @@ static kiln_status check_contiguous(const building *b, uint32_t k)
 }
 
 /* The layout of an input: whether it has all rows, and all of the axis. A part of either has none. */
-static kiln_status place_input(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, uint32_t first)
+static kiln_status place_input(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
 {
     const kiln_tensor *tensor = b->tensors[k];
     bool one[2] = { true, true }, all[2] = { true, true }; /* along the rows, and along the axis */
     for (uint32_t d = 0; d < ndim; d++) {
         const uint32_t missing = ndim - tensor->ndim;
         const int64_t extent = d < missing ? 1 : tensor->shape[d - missing];
-        const int part = d >= first;
+        const int part = d >= axis[0] && d <= axis[1];
         one[part] = one[part] && extent == 1;
         all[part] = all[part] && extent == shape[d];
     }
     if (!(one[0] || all[0]) || !(one[1] || all[1]))
         return FAIL(b, KILN_EINVAL, "tensor %s broadcasts along a part of the %s: expand it and make it contiguous",
-                    name_of(b, k).text, one[0] || all[0] ? "axis" : "dimensions before the axis");
+                    name_of(b, k).text, one[0] || all[0] ? "axis" : "dimensions beside the axis");
     b->loop->layouts[k] = all[0] && all[1] ? KILN__LAYOUT_FULL
                           : all[1]         ? KILN__LAYOUT_ROW
                           : all[0]         ? KILN__LAYOUT_COLUMN
@@ -529,24 +529,26 @@ static kiln_status place_input(building *b, uint32_t k, const int64_t *shape, ui
 }
 
 /* Whether an output has the shape, without the axis where that is `left_out`, or else with the extent 1 there. */
-static bool has_shape(const kiln_tensor *tensor, const int64_t *shape, uint32_t ndim, uint32_t first, bool reduced,
-                      bool left_out)
+static bool has_shape(const kiln_tensor *tensor, const int64_t *shape, uint32_t ndim, const uint32_t axis[2],
+                      bool reduced, bool left_out)
 {
-    const uint32_t gone = left_out ? ndim - first : 0;
-    if (tensor->ndim != ndim - gone)
-        return false;
-    for (uint32_t d = 0; d < tensor->ndim; d++)
-        if (tensor->shape[d] != (reduced && d >= first ? 1 : shape[d]))
+    uint32_t next = 0;
+    for (uint32_t d = 0; d < ndim; d++) {
+        const bool inside = d >= axis[0] && d <= axis[1];
+        if (inside && left_out)
+            continue;
+        if (next == tensor->ndim || tensor->shape[next++] != (inside && reduced ? 1 : shape[d]))
             return false;
-    return true;
+    }
+    return next == tensor->ndim;
 }
 
-static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, uint32_t first)
+static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
 {
     const kiln_tensor *tensor = b->tensors[k];
-    const bool full = has_shape(tensor, shape, ndim, first, false, false);
-    if (!full && !has_shape(tensor, shape, ndim, first, true, true) &&
-        !has_shape(tensor, shape, ndim, first, true, false))
+    const bool full = has_shape(tensor, shape, ndim, axis, false, false);
+    if (!full && !has_shape(tensor, shape, ndim, axis, true, true) &&
+        !has_shape(tensor, shape, ndim, axis, true, false))
         return FAIL(b, KILN_EINVAL,
                     "tensor %s has neither the shape of the inputs nor this without the axis, or with 1 there",
                     name_of(b, k).text);
@@ -554,24 +556,30 @@ static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, u
     return check_contiguous(b, k);
 }
 
-static kiln_status count_rows(building *b, const int64_t *shape, uint32_t ndim, uint32_t first)
+static kiln_status count_rows(building *b, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
 {
     kiln__loop *loop = b->loop;
-    int64_t count[2] = { 1, 1 }; /* rows and columns */
+    int64_t outer = 1, cols = 1, inner = 1, count = 1;
     bool is_large = false;
-    for (uint32_t d = 0; d < ndim; d++)
-        is_large = __builtin_mul_overflow(count[d >= first], shape[d], &count[d >= first]) || is_large;
-    const int64_t cols = count[1] > 0 ? count[1] : 1;
-    if (is_large || __builtin_mul_overflow(count[0], cols, &(int64_t){ 0 }) || count[0] > COUNT_MAX / cols)
+    for (uint32_t d = 0; d < ndim; d++) {
+        int64_t *part = d < axis[0] ? &outer : d <= axis[1] ? &cols : &inner;
+        is_large = __builtin_mul_overflow(*part, shape[d], part) || is_large;
+        is_large = __builtin_mul_overflow(count, shape[d] > 0 ? shape[d] : 1, &count) || is_large;
+    }
+    if (is_large || count > COUNT_MAX)
         return FAIL(b, KILN_EINVAL, "the inputs broadcast to more elements than any memory has");
-    loop->dims = 2;
-    loop->extent[0] = count[1];
-    loop->extent[1] = count[0];
-    loop->count = (uint64_t)(count[0] * cols);
+    loop->dims = inner > 1 ? 3 : 2;
+    loop->extent[0] = cols;
+    loop->extent[1] = inner == 0 ? 0 : outer;
+    loop->extent[2] = inner;
+    loop->count = (uint64_t)(outer * (cols > 0 ? cols : 1) * inner);
     for (uint32_t k = 0; k < loop->operands; k++) {
         const kiln__layout layout = loop->layouts[k];
-        loop->stride[k][0] = layout == KILN__LAYOUT_FULL || layout == KILN__LAYOUT_ROW;
-        loop->stride[k][1] = layout == KILN__LAYOUT_FULL ? cols : layout == KILN__LAYOUT_COLUMN;
+        const bool full = layout == KILN__LAYOUT_FULL, along = full || layout == KILN__LAYOUT_ROW,
+                   beside = full || layout == KILN__LAYOUT_COLUMN;
+        loop->stride[k][0] = !along ? 0 : full ? inner : 1;
+        loop->stride[k][1] = !beside ? 0 : full ? cols * inner : inner;
+        loop->stride[k][2] = beside;
     }
     return KILN_OK;
 }
@@ -592,7 +600,7 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
                                  size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report)
 {
     int64_t shape[KILN_TENSOR_DIMS_MAX] = { 0 };
-    uint32_t ndim = 0, first = 0, last = 0;
+    uint32_t ndim = 0, dims[2] = { 0, 0 };
     building b = { .loop = NULL };
     if (!are_few(out_count, in_count))
         return fail_counts(out_count, in_count, report);
@@ -601,15 +609,13 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
     if (status == KILN_OK)
         status = find_common(&b, shape, &ndim);
     if (status == KILN_OK)
-        status = find_axis(&b, axis, ndim, &first, &last);
-    if (status == KILN_OK && ndim > 0 && last + 1 < ndim)
-        return FAIL(&b, KILN_EINVAL, "dimensions follow the axis: move it behind them, or make the tensor so");
+        status = find_axis(&b, axis, ndim, &dims[0], &dims[1]);
     for (uint32_t k = out->outputs; k < out->operands && status == KILN_OK; k++)
-        status = place_input(&b, k, shape, ndim, first);
+        status = place_input(&b, k, shape, ndim, dims);
     for (uint32_t k = 0; k < out->outputs && status == KILN_OK; k++)
-        status = place_output(&b, k, shape, ndim, first);
+        status = place_output(&b, k, shape, ndim, dims);
     if (status == KILN_OK)
-        status = count_rows(&b, shape, ndim, first);
+        status = count_rows(&b, shape, ndim, dims);
     return status == KILN_OK ? check_placed(&b) : status;
 }
 

@@ -12,7 +12,8 @@ typedef enum kiln__loop_kind {
     KILN__LOOP_ROWS,    /* rows and columns, of which inputs may repeat one: the template broadcast */
     KILN__LOOP_STRIDED, /* any strides: the template strided */
     KILN__LOOP_CROSSED, /* an input is contiguous along the second dimension instead: the template crossed */
-    KILN__LOOP_REDUCED  /* rows and columns, of which the op reduces the columns: the template rows */
+    KILN__LOOP_REDUCED  /* rows and columns, of which the op reduces the columns: the template rows; with a third
+                           dimension, rows that lie beside each other, the template columns */
 } kiln__loop_kind;
 
 /* A loop over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the innermost, along
@@ -43,10 +44,11 @@ typedef struct kiln__loop {
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report);
 
-/* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns. The inputs broadcast to one
- * shape. An output has this shape, or the same without the axis, or with the extent 1 there; its layout is
- * KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. All tensors are contiguous. Of memory and `placed` the same holds. The
- * count is not 0 where only the axis has no elements.
+/* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns, and the elements behind it
+ * as a third dimension where there are several. The inputs broadcast to one shape. An output has this shape, or the
+ * same without the axis, or with the extent 1 there; its layout is KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. All
+ * tensors are contiguous. Of memory and `placed` the same holds. The count is not 0 where only the axis has no
+ * elements.
  * Errors: those of kiln__loop_make; KILN_EINVAL also where tensors do not lie so. */
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                                  size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report);

@@ -33,7 +33,7 @@ void kiln__reference_compare(const kiln__fields *spec, uint32_t output, uint64_t
     for (uint64_t i = 0; i < n; i++) {
         double inputs[KILN__INPUTS_MAX];
         for (uint32_t j = 0; j < op->inputs; j++)
-            inputs[j] = kiln__dtype_convert(kiln__spec_input_value(spec, j, in[j], i, 1), kiln__spec_input(spec, j),
+            inputs[j] = kiln__dtype_convert(kiln__spec_input_value(spec, j, in[j], i, 1, 1), kiln__spec_input(spec, j),
                                             spec->dtype);
         const kiln__real_numbers numbers = { .inputs = inputs, .params = params };
         double want = kiln__real_value(reference, &spec->catalog->ops, &numbers, output);

@@ -102,14 +102,15 @@ unsigned kiln__spec_out_bytes(const kiln__fields *spec)
     return bytes > 0 ? bytes : kiln__spec_bytes(spec);
 }
 
-double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns)
+double kiln__spec_input_value(const kiln__fields *spec, uint32_t k, const void *array, uint64_t i, uint64_t columns,
+                              uint64_t inner)
 {
     kiln__dtype type = kiln__spec_input(spec, k);
     kiln__layout layout = kiln__spec_layout(spec, k);
     uint64_t at = layout == KILN__LAYOUT_FULL || layout >= KILN__LAYOUT_ANY || layout == KILN__LAYOUT_UNIT ? i
-                  : layout == KILN__LAYOUT_ROW                                                             ? i % columns
-                  : layout == KILN__LAYOUT_COLUMN                                                          ? i / columns
-                                                                                                           : 0;
+                  : layout == KILN__LAYOUT_ROW    ? i / inner % columns
+                  : layout == KILN__LAYOUT_COLUMN ? i / (columns * inner) * inner + i % inner
+                                                  : 0;
     return kiln__dtype_value(array, at, type);
 }
 

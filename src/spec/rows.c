@@ -321,7 +321,7 @@ static void write_variance(const writer *w, const kiln__row_value *value, uint32
 {
     char correction[KILN__NUMBER_SIZE];
     kiln__number_format_hex(correction, value->correction);
-    WRITE(w, "f->a%u[0] / KILN_FREEDOM(%s, n, %s)", k, fold_type(value), correction);
+    WRITE(w, "f->a%u[j] / KILN_FREEDOM(%s, n, %s)", k, fold_type(value), correction);
 }
 
 static void write_finish(const writer *w, const kiln__row_value *value, uint32_t k)
@@ -329,7 +329,7 @@ static void write_finish(const writer *w, const kiln__row_value *value, uint32_t
     WRITE(w, "    row->r%u = ", k);
     switch (value->reduction) {
     case KILN__REDUCE_MEAN:
-        WRITE(w, "f->a%u[0] / (%s)n", k, fold_type(value));
+        WRITE(w, "f->a%u[j] / (%s)n", k, fold_type(value));
         break;
     case KILN__REDUCE_VAR:
         write_variance(w, value, k);
@@ -341,20 +341,20 @@ static void write_finish(const writer *w, const kiln__row_value *value, uint32_t
         break;
     case KILN__REDUCE_NORM:
         write_name(w, value->elements, "sqrt");
-        WRITE(w, "(f->a%u[0])", k);
+        WRITE(w, "(f->a%u[j])", k);
         break;
     case KILN__REDUCE_LOGSUMEXP:
         write_name(w, value->elements, "add");
         WRITE(w, "(KILN_FINITE(row->r%d), ", value->base);
         write_name(w, value->elements, "log");
-        WRITE(w, "(f->a%u[0]))", k);
+        WRITE(w, "(f->a%u[j]))", k);
         break;
     case KILN__REDUCE_ARGMAX:
     case KILN__REDUCE_ARGMIN:
-        WRITE(w, "f->i%u[0]", k);
+        WRITE(w, "f->i%u[j]", k);
         break;
     default:
-        WRITE(w, "f->a%u[0]", k);
+        WRITE(w, "f->a%u[j]", k);
     }
     WRITE(w, ";\n");
 }
@@ -403,6 +403,7 @@ void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const k
         write_function(&w, s, "clear", "kiln_folds%u *f, unsigned j", write_clear);
         write_function(&w, s, "take", "kiln_folds%u *f, unsigned j, const kiln_row *row", write_take);
         write_function(&w, s, "join", "kiln_folds%u *f, unsigned j, const kiln_folds%u *g, unsigned i", write_join);
-        write_function(&w, s, "finish", "const kiln_folds%u *f, kiln_row *row, unsigned long long n", write_finish);
+        write_function(&w, s, "finish", "const kiln_folds%u *f, unsigned j, kiln_row *row, unsigned long long n",
+                       write_finish);
     }
 }

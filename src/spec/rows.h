@@ -50,7 +50,8 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_take0(f, j, row, x, ..., position)
  *                               adds an element with its position along the axis, later than those before it
  *     kiln_join0(f, j, g, i)    adds folds number i of g to those number j of f, in either order of the elements
- *     kiln_finish0(f, row, n)   sets the values of a row of n elements from folds number 0
+ *     kiln_finish0(f, j, row, n)
+ *                               sets the values of a row of n elements from folds number j
  *
  * In CUDA the functions of all stages have one name, without the number. */
 void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);

@@ -282,7 +282,7 @@ static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word sha
                     kiln__dtype_name(arg->type),
                     arg->role == KILN__ARG_OUT ? ", then inplace if it may be an input" : "");
     kiln_status status = read_shape(r, arg, shape);
-    if (status == KILN_OK && (arg->broadcast || arg->reduced) && arg->dims != 2)
+    if (status == KILN_OK && (arg->broadcast || arg->reduced) && arg->dims != 2 && arg->dims != 3)
         return FAIL(r, "arg %s: %s is for arrays of rows and columns: write [ROWS, COLUMNS]", arg->name,
                     arg->broadcast ? "broadcast" : "reduced");
     return status;

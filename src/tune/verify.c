@@ -115,31 +115,47 @@ typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
     const void *ins[KILN__ARGS_MAX];
     double scalars[KILN__SCALARS_MAX];
-    uint64_t columns;       /* see kiln__spec_input_value */
-    const kiln__loop *loop; /* of arrays with strides; NULL: others */
-    uint32_t output;        /* which of the op's outputs the elements are */
-    uint64_t line;          /* of an op that reduces, the row whose values are known; UINT64_MAX: none */
+    uint64_t columns, inner; /* see kiln__spec_input_value */
+    const kiln__loop *loop;  /* of arrays with strides; NULL: others */
+    uint32_t output;         /* which of the op's outputs the elements are */
+    uint64_t line;           /* of an op that reduces, the row whose values are known; UINT64_MAX: none */
     kiln__row_bound row;
 } bounds;
+
+/* Whether an element of an output is the one of a row. */
+static bool is_of_row(const bounds *b)
+{
+    return b->spec->op->reductions > 0 && kiln__spec_out_layout(b->spec, b->output) == KILN__LAYOUT_COLUMN;
+}
+
+/* Element number k in an order in which the elements of a row follow each other, so that its values are calculated
+ * once. */
+static uint64_t element_at(const bounds *b, uint64_t k)
+{
+    if (b == NULL || b->spec == NULL || b->inner == 1 || is_of_row(b))
+        return k;
+    return kiln__elements_at(&(kiln__elements){ .columns = b->columns, .inner = b->inner }, k / b->columns,
+                             k % b->columns);
+}
 
 /* The numbers that an element of an output is calculated from; those of its row, too, where the op reduces. */
 static kiln__real_numbers numbers_of(bounds *b, uint64_t i, double inputs[KILN__INPUTS_MAX])
 {
-    const bool reduces = b->spec->op->reductions > 0;
-    const bool single = reduces && kiln__spec_out_layout(b->spec, b->output) == KILN__LAYOUT_COLUMN;
-    const uint64_t line = single ? i : i / b->columns;
-    const kiln__elements given = { b->ins, b->scalars, b->columns };
+    const bool reduces = b->spec->op->reductions > 0, single = is_of_row(b);
+    const kiln__elements given = { b->ins, b->scalars, b->columns, b->inner };
+    const uint64_t slab = b->columns * b->inner, line = single ? i : i / slab * b->inner + i % b->inner;
     if (reduces && b->line != line)
         kiln__bound_row(&b->row, b->spec, &given, line);
     b->line = line;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++) {
-        uint64_t at = single ? line * b->columns : i;
+        uint64_t at = single ? kiln__elements_at(&given, line, 0) : i;
         if (b->loop != NULL)
             at = kiln__loop_offset(b->loop, b->output, b->loop->outputs + j, i);
-        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], at, b->columns);
+        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], at, b->columns, b->inner);
     }
-    return (
-        kiln__real_numbers){ .inputs = inputs, .scalars = b->scalars, .index = (double)(reduces ? i % b->columns : i) };
+    return (kiln__real_numbers){ .inputs = inputs,
+                                 .scalars = b->scalars,
+                                 .index = (double)(reduces ? i / b->inner % b->columns : i) };
 }
 
 static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
@@ -164,10 +180,12 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
     if (memcmp(got, want, n * size) == 0)
         return;
     kiln__fpenv_enter(&host); /* a host may flush subnormal numbers */
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t k = 0; k < n; k++) {
+        const uint64_t i = element_at(within, k);
         if (memcmp(got + i * size, want + i * size, size) != 0 && !agrees(dtype, got, want, i, tolerance) &&
             !is_within(within, got, want, i))
             note_difference(out, array, 1, start + i, bits_at(got, i, size), bits_at(want, i, size));
+    }
     kiln__fpenv_leave(&host);
 }
 
@@ -485,9 +503,9 @@ static kiln_tolerance find_widest(bounds *b, uint64_t elements)
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
     widest.ulp = 2;
-    for (uint64_t i = 0; i < elements; i++) {
+    for (uint64_t k = 0; k < elements && k < ROWS_MOST; k++) {
         double inputs[KILN__INPUTS_MAX];
-        const kiln__real_numbers numbers = numbers_of(b, i, inputs);
+        const kiln__real_numbers numbers = numbers_of(b, element_at(b, k), inputs);
         const double error = kiln__bound_estimate(b->spec, &numbers, &b->row, b->output).error;
         if (isfinite(error) && 2 * error > widest.absolute)
             widest.absolute = 2 * error;
@@ -503,7 +521,11 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
     bool aligned = kiln__arguments_elementwise(&template->arguments) || kiln__template_broadcasts(template);
     bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) && kiln__template_takes_op(template) &&
                    !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
-    bounds within = { .columns = load->size_count > 0 ? load->sizes[load->size_count - 1] : 1, .line = UINT64_MAX };
+    bounds within = { .columns = 1, .inner = 1, .line = UINT64_MAX };
+    if (load->size_count > 0)
+        within.columns = load->sizes[load->size_count > 1 ? 1 : 0];
+    if (load->size_count > 2)
+        within.inner = load->sizes[2];
     bounded = bounded && list_scalars(c, within.scalars);
     within.spec = bounded ? c->spec : NULL;
     c->out->bounded = bounded;
@@ -688,14 +710,15 @@ static kiln_status check_second_launch(const kiln__proof *proof, const kiln__fie
 static kiln__load cut_rows(const kiln__load *load, const kiln__fields *spec)
 {
     kiln__load part = *load;
-    const uint64_t cols = load->sizes[1], fit = ROWS_MOST / (cols > 0 ? cols : 1), most = fit > 0 ? fit : 1;
+    const uint64_t inner = load->size_count > 2 ? load->sizes[2] : 1, cols = load->sizes[1] * inner;
+    const uint64_t fit = ROWS_MOST / (cols > 0 ? cols : 1), most = fit > 0 ? fit : 1;
     uint32_t out = 0, in = 0;
     part.sizes[0] = load->sizes[0] < most ? load->sizes[0] : most;
     for (uint32_t i = 0; i < part.count; i++) {
         kiln__array *array = &part.arrays[i];
         const kiln__layout layout = array->written ? kiln__spec_out_layout(spec, out++) : kiln__spec_layout(spec, in++);
         if (layout == KILN__LAYOUT_FULL || layout == KILN__LAYOUT_COLUMN)
-            array->elements = part.sizes[0] * (layout == KILN__LAYOUT_FULL ? cols : 1);
+            array->elements = part.sizes[0] * (layout == KILN__LAYOUT_FULL ? cols : inner);
     }
     return part;
 }

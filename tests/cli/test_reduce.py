@@ -68,11 +68,15 @@ class Reductions(KilnTest):
             return random.integers(0, 2, shape).astype(bool)
         return random.integers(-100 if dtype[0] == "i" else 0, 100, shape).astype(dtype.replace("i", "int").replace("u", "uint"))
 
-    def check_reductions(self, dtype, shape, names):
+    def check_reductions(self, dtype, shape, names, beside=0):
+        """Of rows, or with beside=2 of the first of two dimensions, or with beside=3 of the second of three."""
         x = self.values(shape, dtype)
         wide = widen(x, dtype).astype(F64) if dtype in UNIT else x.astype(np.int64)
-        got = self.run_op("op=(" + ",".join(f"{name}(x)" for name in names) + ")", [x], len(names), dtype)
+        given = {0: x, 2: x.T, 3: x.reshape(1, *x.shape).swapaxes(1, 2)}[beside]
+        got = self.run_op("op=(" + ",".join(f"{name}(x)" for name in names) + ")" + (" axis=-2" if beside else ""),
+                          [np.ascontiguousarray(given)], len(names), dtype)
         for name, array in zip(names, got):
+            array = array[0] if beside == 3 else array
             with self.subTest(name=name, dtype=dtype, shape=shape):
                 want = REDUCTIONS[name](wide.astype(F64) if name in ("norm", "logsumexp") else wide, axis=-1)
                 terms = np.prod(abs(wide), axis=-1) if name == "prod" else (abs(wide) + wide * wide * 1.0).sum(axis=-1)
@@ -95,6 +99,14 @@ class Reductions(KilnTest):
                     else:
                         self.check_reductions(dtype, shape, [name for name in part if name != "prod"])
 
+    def test_every_reduction_of_an_axis_before_other_dimensions(self):
+        names = [name for name in REDUCTIONS if name != "prod"]
+        for dtype in (*UNIT, "i32", "u8"):
+            for shape in ((3, 1), (5, 17), (33, 1000)):
+                self.check_reductions(dtype, shape, names[:6], 2 + (shape[0] == 33))
+                self.check_reductions(dtype, shape, names[6:], 2)
+            self.check_reductions(dtype, (70, 5), ["prod", "sum"], 3)
+
     def test_every_reduction_of_whole_numbers(self):
         names = [name for name in REDUCTIONS if name not in ("logsumexp",)]
         for dtype in ("i8", "i16", "i32", "i64", "u8", "bool"):
@@ -110,7 +122,8 @@ class Reductions(KilnTest):
         x = self.values((3, 5, 4, 6), "f32")
         wide = x.astype(F64)
         for axis, numpy in (("", -1), ("-1", -1), ("3", 3), ("(2,3)", (2, 3)), ("(-3,-2,-1)", (1, 2, 3)),
-                            ("all", (0, 1, 2, 3)), ("(0,1,2,3)", (0, 1, 2, 3))):
+                            ("all", (0, 1, 2, 3)), ("(0,1,2,3)", (0, 1, 2, 3)), ("0", 0), ("-3", 1), ("2", 2),
+                            ("(0,1)", (0, 1)), ("(1,2)", (1, 2)), ("(0,1,2)", (0, 1, 2))):
             for keep in (False, True):
                 with self.subTest(axis=axis, keep=keep):
                     want = wide.sum(axis=numpy, keepdims=keep)
@@ -120,6 +133,8 @@ class Reductions(KilnTest):
                     self.assert_near(self.run_op("op=sum(x)", [x], options=options), want, "f32", 60, 360)
         flat = wide.reshape(3, 5, 24)
         self.assert_near(self.run_op("op=softmax axis=(2,3)", [x]), softmax(flat).reshape(x.shape), "f32")
+        first = softmax(wide.reshape(15, 24).T).T.reshape(x.shape)
+        self.assert_near(self.run_op("op=softmax axis=(0,1)", [x], options=["--verify"]), first, "f32")
 
     def test_inputs_broadcast(self):
         x, row = self.values((3, 5, 40), "f32"), self.values((40,), "f32", 2)
@@ -136,6 +151,22 @@ class Reductions(KilnTest):
             with self.subTest(text=text):
                 arrays = [(x, row, column, one, part)[i] for i in inputs]
                 self.assert_near(self.run_op("op=" + text, arrays), want, "f32", 60, 40)
+
+    def test_inputs_broadcast_beside_the_axis(self):
+        x, along = self.values((3, 40, 5), "f32"), self.values((40, 1), "f32", 2)
+        beside, one = self.values((3, 1, 5), "f32", 3), self.values((1,), "f32", 4)
+        part = self.values((5,), "f32", 5)
+        wide = [a.astype(F64) for a in (x, along, beside, one, part)]
+        for text, inputs, want in (
+                ("sum(x * y)", (0, 1), (wide[0] * wide[1]).sum(axis=1)),
+                ("sum(x * y)", (0, 2), (wide[0] * wide[2]).sum(axis=1)),
+                ("sum(x) * y", (0, 2), (wide[0].sum(axis=1) * wide[2][:, 0])),
+                ("max(x) + y", (0, 3), wide[0].max(axis=1) + wide[3][0]),
+                ("mean(x * y)", (0, 4), (wide[0] * wide[4]).mean(axis=1)),
+                ("x - max(x) * y", (0, 2), wide[0] - kept(np.max, wide[0], 1) * wide[2])):
+            with self.subTest(text=text):
+                arrays = [(x, along, beside, one, part)[i] for i in inputs]
+                self.assert_near(self.run_op("op=" + text + " axis=1", arrays, options=["--verify"]), want, "f32", 60, 40)
 
     def test_several_results(self):
         x, w = self.values((6, 33), "f32"), self.values((33,), "f32", 2)
@@ -191,7 +222,9 @@ class Reductions(KilnTest):
     def test_bad_input(self):
         x = self.save("x.npy", self.values((3, 4, 5), "f32"))
         out = self.path("out.npy")
-        for spec, words in (("op=sum(x) axis=1", "dimensions follow it"), ("op=sum(x) axis=3", "none of the 3 dimensions"),
+        for spec, words in (("op=sum(x) axis=1 template=rows", "template rows takes an axis that is not followed by"),
+                            ("op=sum(x) template=columns", "template columns takes an axis that is followed by"),
+                            ("op=sum(x) axis=3", "none of the 3 dimensions"),
                             ("op=sum(x) axis=-4", "none of the 3 dimensions"), ("op=max", "'max' reduces an array: write max(x)"),
                             ("op=relu axis=0", "axis and keep are for tensors"),
                             ("op=sum(x) axis=(0,2)", "neighbours such as (1,2)")):

@@ -1,7 +1,7 @@
-"""kiln_apply against eager PyTorch and torch.compile on ops that reduce rows: errors from float64, and times, paired.
+"""kiln_apply against eager PyTorch and torch.compile on ops that reduce an axis: errors from float64, and times, paired.
 
     KILN_LIBRARY=libkiln.so python3 tests/device/torch_rows.py [--rounds 9] [--ops softmax,sum] [--shapes 32768x4096]
-                                                             [--dtypes f32,bf16,f16] [--no-compile]
+                                                             [--dtypes f32,bf16,f16] [--axis 0] [--no-compile]
 
 Each case is an op on a matrix. First the results are compared with those of PyTorch in float64 on the same values: the
 largest errors of Kiln and of PyTorch, in units of the largest value that PyTorch gives. Then eager, compiled, Kiln and a
@@ -32,41 +32,49 @@ def widths(x, count):
     return [torch.randn(x.shape[-1], device=x.device, generator=made).to(x.dtype) for _ in range(count)]
 
 
-# Each: Kiln's text, torch's function, how many rows for all it takes besides x, and whether it gives one value a row.
+# Each: Kiln's text, torch's function of the axis and arrays, and how many rows for all it takes besides x.
 OPS = {
-    "softmax": ("op=softmax", lambda x: torch.softmax(x, -1), 0, False),
-    "log_softmax": ("op=log_softmax", lambda x: torch.log_softmax(x, -1), 0, False),
-    "layer_norm": ("op=layer_norm(x, w, b)", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, False),
-    "rms_norm": ("op=rms_norm(x, w, eps=1e-5)", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 1, False),
-    "l2_normalize": ("op=l2_normalize", lambda x: x / x.norm(dim=-1, keepdim=True), 0, False),
-    "sum": ("op=sum(x)", lambda x: x.sum(-1), 0, True),
-    "argmax": ("op=argmax(x)", lambda x: x.argmax(-1), 0, True),
+    "softmax": ("op=softmax", lambda d, x: torch.softmax(x, d), 0),
+    "log_softmax": ("op=log_softmax", lambda d, x: torch.log_softmax(x, d), 0),
+    "layer_norm": ("op=layer_norm(x, w, b)", lambda d, x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2),
+    "rms_norm": ("op=rms_norm(x, w, eps=1e-5)", lambda d, x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 1),
+    "l2_normalize": ("op=l2_normalize", lambda d, x: x / x.norm(dim=d, keepdim=True), 0),
+    "sum": ("op=sum(x)", lambda d, x: x.sum(d), 0),
+    "argmax": ("op=argmax(x)", lambda d, x: x.argmax(d), 0),
 }
 
 
-def errors(function, x, others, got):
+def errors(function, x, others, got, beside):
     """Kiln's largest error and PyTorch's, both against float64, relative to the largest value."""
-    rows = max(1, min(x.shape[0], (1 << 24) // x.shape[1]))
-    part, plain = x[:rows], function(x[:rows], *others)
+    count = max(1, min(x.shape[beside], (1 << 24) // x.shape[1 - beside]))
+    part = x.narrow(beside, 0, count)
+    plain = function(part, *others)
+    got = got.narrow(beside if got.dim() == 2 else 0, 0, count)
     if not plain.is_floating_point():
-        return float((got[:rows] != plain).sum()), 0.0
+        return float((got != plain).sum()), 0.0
     want = function(part.double(), *(t.double() for t in others))
     size = want.abs().max().item() or 1.0
-    return tuple((t.double() - want).abs().max().item() / size for t in (got[:rows], plain))
+    return tuple((t.double() - want).abs().max().item() / size for t in (got, plain))
 
 
-def case(name, rows, cols, dtype, rounds, compiles, fields):
-    text, function, count, _ = OPS[name]
+def case(name, rows, cols, axis, dtype, rounds, compiles, fields):
+    text, of_axis, count = OPS[name]
+    if axis == 0 and count > 0:
+        raise SystemExit(f"{name} has weights along the last axis")
+
+    def function(*arrays):
+        return of_axis(axis, *arrays)
+
     made = torch.Generator(device="cuda").manual_seed(1)
     x = torch.randn(rows, cols, device="cuda", generator=made).to(dtype)
     others = widths(x, count)
     like = function(x, *others)
     out = torch.empty_like(like)
     out.view(torch.uint8).fill_(0xa5)
-    call = Apply(text + fields, [out], [x, *others])
+    call = Apply(f"{text} axis={axis}{fields}", [out], [x, *others])
     call()
     torch.cuda.synchronize()
-    far, torch_far = errors(function, x, others, out)
+    far, torch_far = errors(function, x, others, out, 1 if axis == 0 else 0)
     del like
     moved = sum(t.numel() * t.element_size() for t in (x, out, *others))
     halves = torch.empty((2, moved // 2), dtype=torch.uint8, device="cuda")
@@ -89,6 +97,7 @@ def main():
     parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--dtypes", default="f32,bf16")
+    parser.add_argument("--axis", type=int, default=-1, choices=(-1, 0))
     parser.add_argument("--fields", default="", help="more of the spec: 'template=cluster block=512'")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     args = parser.parse_args()
@@ -100,7 +109,7 @@ def main():
         for dtype in args.dtypes.split(","):
             for shape in args.shapes.split(","):
                 rows, cols = map(int, shape.split("x"))
-                ratios.append(case(name, rows, cols, DTYPES[dtype], args.rounds, not args.no_compile,
+                ratios.append(case(name, rows, cols, args.axis, DTYPES[dtype], args.rounds, not args.no_compile,
                                    " " + args.fields))
                 torch.cuda.empty_cache()
     mean = math.exp(statistics.fmean(map(math.log, ratios)))

@@ -87,6 +87,66 @@ START_TEST(test_reduce__results_lack_the_axis_or_keep_it)
 }
 END_TEST
 
+/* Dimensions may follow the axis. */
+START_TEST(test_reduce__axis_before_other_dimensions)
+{
+    static const struct {
+        const char *text;
+        int64_t shape[3];
+        uint32_t ndim;
+        int outer, length, inner;
+    } cases[] = {
+        { "op=sum(x) axis=0", { B, C }, 2, 1, A, B * C },  { "op=sum(x) axis=-3", { 1, B, C }, 3, 1, A, B * C },
+        { "op=sum(x) axis=1", { A, C }, 2, A, B, C },      { "op=sum(x) axis=1 keep=1", { A, 1, C }, 3, A, B, C },
+        { "op=sum(x) axis=(0,1)", { C }, 1, 1, A * B, C },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        const int length = cases[k].length, inner = cases[k].inner;
+        for (int i = 0; i < ALL; i++)
+            out[i] = -77;
+        ck_assert_msg(apply(cases[k].text, cases[k].shape, cases[k].ndim) == KILN_OK, "%s: %s", cases[k].text,
+                      report.message);
+        for (int i = 0; i < cases[k].outer * inner; i++) {
+            float sum = 0;
+            for (int j = 0; j < length; j++)
+                sum += x[(i / inner * length + j) * inner + i % inner];
+            ck_assert_msg(out[i] == sum, "%s: sum %d: %g, not %g", cases[k].text, i, (double)out[i], (double)sum);
+        }
+        ck_assert(out[cases[k].outer * inner] == -77);
+    }
+}
+END_TEST
+
+/* An input has the axis alone, all but the axis, or one element, and an output is in its place. */
+START_TEST(test_reduce__inputs_broadcast_beside_the_axis)
+{
+    static const struct {
+        int64_t shape[3];
+        uint32_t ndim;
+        int outer, along, inner; /* strides of y */
+    } cases[] = {
+        { { B, 1 }, 2, 0, 1, 0 },
+        { { A, 1, C }, 3, C, 0, 1 },
+        { { 1 }, 1, 0, 0, 0 },
+        { { A, B, C }, 3, B * C, C, 1 },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        memcpy(out, x, sizeof(x));
+        const kiln_tensor ins[] = { tensor(out, whole, 3), tensor(y, cases[k].shape, cases[k].ndim) };
+        ck_assert_msg(kiln_apply(service, "op=x+y-max(x+y) axis=1", ins, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK,
+                      "%s", report.message);
+        for (int i = 0; i < A * C; i++) {
+            const float *at = x + i / C * B * C + i % C, *with = y + i / C * cases[k].outer + i % C * cases[k].inner;
+            float most = -1e30f;
+            for (int j = 0; j < B; j++)
+                most = fmaxf(most, at[j * C] + with[j * cases[k].along]);
+            for (int j = 0; j < B; j++)
+                ck_assert(out[at - x + j * C] == at[j * C] + with[j * cases[k].along] - most);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_reduce__results_of_both_kinds)
 {
     float most[A * B];
@@ -162,7 +222,9 @@ START_TEST(test_reduce__refusals_name_the_tensor_and_change_nothing)
         { "op=sum(x)", { A, B, C }, 3, "tensor out: the op gives one value for each row, and the tensor has the axis" },
         { "op=softmax", { A, B }, 2, "tensor out: the op gives one value for each element, and the tensor lacks" },
         { "op=sum(x)", { A, C }, 2, "tensor out has neither the shape of the inputs nor this without the axis" },
-        { "op=sum(x) axis=1", { A, C }, 2, "dimensions follow the axis" },
+        { "op=sum(x) axis=1", { A, B }, 2, "tensor out has neither the shape of the inputs nor this without the axis" },
+        { "op=sum(x) axis=1 template=rows", { A, C }, 2, "template rows takes an axis that is not followed by other" },
+        { "op=sum(x) template=columns", { A, B }, 2, "template columns takes an axis that is followed by other" },
         { "op=sum(x) axis=3", { A, B }, 2, "axis 3 is none of the 3 dimensions" },
         { "op=sum(x) axis=-4", { A, B }, 2, "axis -4 is none of the 3 dimensions" },
         { "op=sum(x) layout=(row)", { A, B }, 2, "the tensors give layout" },
@@ -179,7 +241,7 @@ START_TEST(test_reduce__refusals_name_the_tensor_and_change_nothing)
     const int64_t rows[] = { A, B }, gaps[] = { 2 * B * C, C, 1 }, part[] = { B, C };
     kiln_tensor ins[] = { tensor(x, whole, 3), tensor(y, part, 2) }, result = tensor(out, rows, 2);
     ck_assert_int_eq(kiln_apply(service, "op=sum(x*y)", &result, 1, ins, 2, NULL, 0, NULL, &report), KILN_EINVAL);
-    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the dimensions before the axis"));
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the dimensions beside the axis"));
     ins[0].strides = gaps;
     ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EINVAL);
     ck_assert_ptr_nonnull(strstr(report.message, "tensor x: an op that reduces takes contiguous tensors"));
@@ -235,6 +297,8 @@ Suite *kiln_test_service_reduce_suite(void)
     TCase *tcase = tcase_create("reduce");
     tcase_add_checked_fixture(tcase, open_cpu, close_service);
     tcase_add_test(tcase, test_reduce__results_lack_the_axis_or_keep_it);
+    tcase_add_test(tcase, test_reduce__axis_before_other_dimensions);
+    tcase_add_test(tcase, test_reduce__inputs_broadcast_beside_the_axis);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);
     tcase_add_test(tcase, test_reduce__nothing_to_reduce);

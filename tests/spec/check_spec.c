@@ -243,7 +243,8 @@ static const struct {
       "n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC,
-      "unknown template 'zzzz': broadcast, cluster, compare, crossed, elementwise, rows, rowsum, strided, toy, row, "
+      "unknown template 'zzzz': broadcast, cluster, columns, compare, crossed, elementwise, rows, rowsum, strided, "
+      "toy, row, "
       "pair or "
       "narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
@@ -345,7 +346,7 @@ START_TEST(test_spec__whole_inputs_are_rounded_to_the_dtype)
             char text[64];
             snprintf(text, sizeof(text), "op=add dtype=(i64,%s)", rows[row_index].dtype);
             parse(&spec, text);
-            double value = kiln__spec_input_value(&spec, 0, whole, (uint64_t)i, 1);
+            double value = kiln__spec_input_value(&spec, 0, whole, (uint64_t)i, 1, 1);
             ck_assert_double_eq(kiln__dtype_convert(value, KILN__DTYPE_I64, spec.dtype), rows[row_index].values[i]);
         }
 }

@@ -433,7 +433,13 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
     return status;
 }
 
-/* Of an op that reduces: rows, with the axis as columns. */
+static bool reduces_axis(const run_job *job)
+{
+    const char *template = kiln_spec_field(job->spec, "template");
+    return *template ? strcmp(template, "rows") == 0 || strcmp(template, "columns") == 0 : !spec_is_flat(job->spec);
+}
+
+/* Of an op that reduces: rows, with the axis as columns. Dimensions behind it take the template columns. */
 static int settle_rows(run_job *job, const npy_array *const *inputs, size_t count)
 {
     const char *axis = kiln_spec_field(job->spec, "axis");
@@ -442,11 +448,18 @@ static int settle_rows(run_job *job, const npy_array *const *inputs, size_t coun
         return status;
     job->broadcasts = job->reduces = true;
     job->keeps = strcmp(kiln_spec_field(job->spec, "keep"), "1") == 0;
-    job->values.sizes[0] = job->common.rows;
-    job->values.sizes[1] = job->common.cols;
-    job->values.bound[0] = job->values.bound[1] = true;
-    return change_spec(job, need_format("layout=%s axis= keep= n=%" PRIu64 "x%" PRIu64, job->common.layout,
-                                        job->common.rows, job->common.cols > 0 ? job->common.cols : 1));
+    const broadcast *common = &job->common;
+    const bool followed = common->inner != 1;
+    const char *template = kiln_spec_field(job->spec, "template");
+    if (*template && followed != (strcmp(template, "columns") == 0))
+        return fail(STATUS_USAGE, "template %s takes an axis that is %sfollowed by other dimensions", template,
+                    followed ? "not " : "");
+    const uint64_t sizes[] = { common->rows, common->cols, common->inner };
+    memcpy(job->values.sizes, sizes, sizeof(sizes));
+    job->values.bound[0] = job->values.bound[1] = job->values.bound[2] = true;
+    return change_spec(job, need_format("template=%s layout=%s axis= keep= n=%" PRIu64 "x%" PRIu64,
+                                        followed ? "columns" : "rows", common->layout, common->rows * common->inner,
+                                        common->cols > 0 ? common->cols : 1));
 }
 
 /* Inputs of several shapes broadcast. If some have fewer elements than the result, the template of rows and columns
@@ -462,7 +475,7 @@ static int settle_broadcast(run_job *job)
     for (size_t i = 1; i < count; i++)
         same = same && npy_same_shape(inputs[i], inputs[0]);
     const char *template = kiln_spec_field(job->spec, "template");
-    if (*template ? strcmp(template, "rows") == 0 : !spec_is_flat(job->spec))
+    if (reduces_axis(job))
         return settle_rows(job, inputs, count);
     if (same || (*template && strcmp(template, "elementwise") != 0))
         return STATUS_DONE;
@@ -539,13 +552,13 @@ static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimen
 static int shape_broadcast(const run_job *job, run_array *result)
 {
     uint64_t shape[NPY_MOST_DIMENSIONS];
-    uint32_t dimensions = job->common.dimensions;
-    memcpy(shape, job->common.shape, sizeof(shape));
+    uint32_t dimensions = 0;
     const bool reduced = job->reduces && strcmp(result->param->shape[1], "1") == 0;
-    for (uint32_t d = job->common.axis; reduced && d < dimensions; d++)
-        shape[d] = 1;
-    if (reduced && !job->keeps)
-        dimensions = job->common.axis;
+    for (uint32_t d = 0; d < job->common.dimensions; d++) {
+        const bool inside = reduced && d >= job->common.axis && d < job->common.axis_end;
+        if (!inside || job->keeps)
+            shape[dimensions++] = inside ? 1 : job->common.shape[d];
+    }
     return shape_result(result, shape, dimensions);
 }
 
@@ -598,7 +611,7 @@ static int get_kernel(run_job *job)
 /* The bytes that a launch reads or writes. */
 static uint64_t array_bytes(const run_job *job, const run_array *array)
 {
-    const uint64_t elements = job->common.rows * job->common.cols;
+    const uint64_t elements = job->common.rows * job->common.cols * job->common.inner;
     return job->common.expands && is_read(array) ? elements * array->npy.element_size : array->npy.bytes;
 }
 

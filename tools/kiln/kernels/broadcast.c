@@ -75,6 +75,7 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
     char *layout = need_copy("");
     out->rows = one_group ? 1 : extents[0];
     out->cols = one_group ? extents[0] : extents[1];
+    out->inner = 1;
     if (out->expands) {
         out->rows = 1;
         out->cols = elements;
@@ -90,31 +91,31 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
     return status;
 }
 
-/* Finds the first and the last dimension of an axis, as the library has checked its text. */
-static int find_axis(uint32_t *first, uint32_t *last, const broadcast *common, const char *axis)
+/* Finds the dimensions of an axis, as the library has checked its text. */
+static int find_axis(broadcast *common, const char *axis)
 {
     const int count = common->dimensions > 0 ? (int)common->dimensions : 1;
     const char *end = strrchr(axis, ',');
     long from = *axis ? strtol(axis + (*axis == '('), NULL, 10) : -1, to = end ? strtol(end + 1, NULL, 10) : from;
-    *first = 0;
-    *last = (uint32_t)count - 1;
+    common->axis = 0;
+    common->axis_end = common->dimensions;
     if (strcmp(axis, "all") == 0)
         return STATUS_DONE;
     from += from < 0 ? count : 0;
     to += to < 0 ? count : 0;
     if (from < 0 || to >= count)
         return fail(STATUS_USAGE, "axis=%s is none of the %u dimensions of the inputs", axis, common->dimensions);
-    *first = (uint32_t)from;
-    *last = (uint32_t)to;
+    common->axis = (uint32_t)from;
+    common->axis_end = common->dimensions > 0 ? (uint32_t)to + 1 : 0;
     return STATUS_DONE;
 }
 
-/* The word of an array; NULL where it has a part of the rows, or of the axis. */
+/* The word of an array; NULL where it has a part of the axis, or of the other dimensions. */
 static const char *word_of(const broadcast *common, const npy_array *array)
 {
     bool one[2] = { true, true }, all[2] = { true, true };
     for (uint32_t d = 0; d < common->dimensions; d++) {
-        const int part = d >= common->axis;
+        const int part = d >= common->axis && d < common->axis_end;
         const uint64_t extent = extent_of(array, d, common->dimensions);
         one[part] = one[part] && extent == 1;
         all[part] = all[part] && extent == common->shape[d];
@@ -125,19 +126,16 @@ static const char *word_of(const broadcast *common, const npy_array *array)
 int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis)
 {
     uint64_t elements = 0;
-    uint32_t last = 0;
     int status = find_shape(out, arrays, count);
     if (!status)
         status = count_elements(out, &elements);
     if (!status)
-        status = find_axis(&out->axis, &last, out, axis);
+        status = find_axis(out, axis);
     if (status)
         return status;
-    if (out->dimensions > 0 && last + 1 < out->dimensions)
-        return fail(STATUS_USAGE, "axis=%s: dimensions follow it: move it behind them first", axis);
-    out->rows = out->cols = 1;
+    out->rows = out->cols = out->inner = 1;
     for (uint32_t d = 0; d < out->dimensions; d++)
-        *(d < out->axis ? &out->rows : &out->cols) *= out->shape[d];
+        *(d < out->axis ? &out->rows : d < out->axis_end ? &out->cols : &out->inner) *= out->shape[d];
     for (size_t i = 0; i < count; i++)
         out->expands = out->expands || !word_of(out, arrays[i]);
     char *layout = need_copy("");

@@ -10,11 +10,12 @@ enum { BROADCAST_ARRAYS = 8 };
 typedef struct broadcast {
     uint32_t dimensions;
     uint64_t shape[NPY_MOST_DIMENSIONS];
-    uint64_t rows, cols; /* of a kernel that takes the arrays so */
-    bool full;           /* every array has all elements, though not all have the same shape */
-    bool expands;        /* the arrays broadcast along more than rows and columns: broadcast_expand makes them full */
-    const char *layout;  /* "(full,row)", the word of each array */
-    uint32_t axis;       /* of an op that reduces: its first dimension, which goes on to the last one */
+    uint64_t rows, cols,
+        inner;          /* of a kernel that takes the arrays so; inner is 1 but where dimensions follow the axis */
+    bool full;          /* every array has all elements, though not all have the same shape */
+    bool expands;       /* the arrays broadcast along more than rows and columns: broadcast_expand makes them full */
+    const char *layout; /* "(full,row)", the word of each array */
+    uint32_t axis, axis_end; /* of an op that reduces: its first dimension, and the one behind its last */
 } broadcast;
 
 /* Finds the common shape, and the fewest dimensions in which the arrays have all or one of its elements. Returns
@@ -23,7 +24,7 @@ typedef struct broadcast {
 int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count);
 
 /* The same for an op that reduces the dimensions of `axis`, "-1", "(1,2)" or "all", and "" for the last one: these are
- * the columns. Dimensions that follow them are STATUS_USAGE. */
+ * the columns. */
 int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis);
 
 /* Writes the elements of an array, as the common shape repeats them. */

@@ -1,0 +1,151 @@
+/* The cpu twin of columns.cu, which declares the template. Compiles as it stands, for f32 and one op. A unit sets
+ * KILN_UNIT, brings its own values, real.h, rows.h, the ops it uses, the folds of its stages and kiln_value, and takes
+ * the rest of this text. Of the geometry only the tile of columns counts. */
+#ifndef KILN_UNIT
+#define KILN_REDUCES       1
+#define KILN_DTYPE_F32     1
+#define KILN_INPUTS        1
+#define KILN_LAYOUT_FULL   0
+#define KILN_LAYOUT_ROW    1
+#define KILN_LAYOUT_COLUMN 2
+#define KILN_LAYOUT_ONE    3
+#define KILN_LAYOUT0       KILN_LAYOUT_FULL
+#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
+#define KILN_ACROSS        16
+#define KILN_VECTOR        4
+#include "real.h"
+#include "rows.h"
+#define kiln_value0 kiln_value
+
+/* x - max(x) */
+#define KILN_STAGES(M) M(0)
+typedef struct kiln_row {
+    float r0;
+} kiln_row;
+typedef struct kiln_folds0 {
+    float a0[KILN_SPREAD];
+} kiln_folds0;
+KILN_FN void kiln_clear0(kiln_folds0 *f, unsigned j)
+{
+    f->a0[j] = (float)-KILN_INFINITY;
+}
+KILN_FN void kiln_take0(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
+{
+    (void)row;
+    (void)position;
+    f->a0[j] = kiln_max(f->a0[j], x);
+}
+KILN_FN void kiln_join0(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
+{
+    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
+}
+KILN_FN void kiln_finish0(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
+{
+    (void)n;
+    row->r0 = f->a0[j];
+}
+KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
+{
+    return kiln_sub(x, row->r0);
+}
+#endif
+
+/* Places of the axis that are folded together: few, so that a sum of many loses no more than a sum of few. */
+#define KILN_CHUNK 256
+
+#define KILN_TILE_COLUMNS (KILN_ACROSS * KILN_VECTOR)
+
+/* Of input k: the element of column number j of the group at a place of the axis, and the one for the whole column. */
+#define KILN_OF_COLUMN(k)                                               \
+    KILN_VALUE(k, KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? x##k[line + j] \
+                  : KILN_LAYOUT##k == KILN_LAYOUT_ONE  ? x##k[0]        \
+                                                       : (KILN_TYPE(k))0)
+#define KILN_ELEMENT(k)                                                                \
+    KILN_VALUE(k, x##k[KILN_LAYOUT##k == KILN_LAYOUT_FULL     ? begin + at * inner + j \
+                       : KILN_LAYOUT##k == KILN_LAYOUT_ROW    ? at                     \
+                       : KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line + j               \
+                                                              : 0])
+
+/* Of output k: the element of a place, which is calculated before any is stored, or of a column. */
+#define KILN_RESULT_AT(k, element, at) \
+    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row[j])
+#define KILN_OUT_ELEMENT(k)                                                              \
+    const KILN_RESULT(k) e##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL                   \
+                                    ? KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at)) \
+                                    : (KILN_RESULT(k))0;
+#define KILN_PUT_ELEMENT(k)                     \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
+        out##k[begin + at * inner + j] = e##k;  \
+    (void)e##k;
+#define KILN_PUT_OF_COLUMN(k)                     \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
+        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0));
+#define KILN_IS_FULL(k)         || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+#define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 3 + k];
+
+#define KILN_TAKE(s) kiln_take##s(&f, j, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+
+/* One walk along the axis, for a group of neighbouring columns: a compiler makes vectors of a whole group. */
+#define KILN_STAGE(s)                                                                             \
+    {                                                                                             \
+        kiln_folds##s f, all;                                                                     \
+        for (unsigned j = 0; j < KILN_SPREAD; j++)                                                \
+            kiln_clear##s(&all, j);                                                               \
+        for (unsigned long long start = 0; start < cols; start += KILN_CHUNK) {                   \
+            const unsigned long long end = cols - start < KILN_CHUNK ? cols : start + KILN_CHUNK; \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+                kiln_clear##s(&f, j);                                                             \
+            for (unsigned long long at = start; at < end; at++) {                                 \
+                if (count == KILN_SPREAD)                                                         \
+                    for (unsigned j = 0; j < KILN_SPREAD; j++)                                    \
+                        KILN_TAKE(s);                                                             \
+                else                                                                              \
+                    for (unsigned j = 0; j < count; j++)                                          \
+                        KILN_TAKE(s);                                                             \
+            }                                                                                     \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+                kiln_join##s(&all, j, &f, j);                                                     \
+        }                                                                                         \
+        for (unsigned j = 0; j < count; j++)                                                      \
+            kiln_finish##s(&all, j, &row[j], cols);                                               \
+    }
+
+/* Computes blocks first to last - 1 of the grid: tiles of columns. args[i] points to parameter i: the outputs, the
+ * inputs, outer, cols, inner, the scalars. An output may be one of the inputs. */
+__attribute__((visibility("default"))) void kiln_cpu(unsigned long long first, unsigned long long last,
+                                                     void *const *args);
+
+void kiln_cpu(unsigned long long first, unsigned long long last, void *const *args)
+{
+    const unsigned long long cols = *(const unsigned long long *)args[KILN_OUTPUTS + KILN_INPUTS + 1];
+    const unsigned long long inner = *(const unsigned long long *)args[KILN_OUTPUTS + KILN_INPUTS + 2];
+    const unsigned long long tiles = (inner + (KILN_TILE_COLUMNS - 1)) / KILN_TILE_COLUMNS;
+    KILN_ALL_OUT(KILN_OUT_ARGUMENT)
+    KILN_ALL(KILN_ARGUMENT)
+    KILN_ALL_SCALARS(KILN_SCALAR_ARGUMENT)
+
+    for (unsigned long long tile = first; tile < last; tile++) {
+        const unsigned long long slab = tile / tiles, left = tile % tiles * KILN_TILE_COLUMNS,
+                                 right = inner - left < KILN_TILE_COLUMNS ? inner : left + KILN_TILE_COLUMNS;
+        for (unsigned long long column = left; column < right; column += KILN_SPREAD) {
+            const unsigned count = right - column < KILN_SPREAD ? (unsigned)(right - column) : KILN_SPREAD;
+            const unsigned long long line = slab * inner + column, begin = slab * cols * inner + column;
+            kiln_row row[KILN_SPREAD];
+            KILN_STAGES(KILN_STAGE)
+            for (unsigned j = 0; j < count; j++) {
+                KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
+            }
+            for (unsigned long long at = 0; at < (0 KILN_ALL_OUT(KILN_IS_FULL) ? cols : 0); at++)
+/* No element depends on another. A compiler that is not told so tests for overlap, and runs one by one in place. */
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#elif defined(__GNUC__)
+#pragma GCC ivdep
+#endif
+                for (unsigned j = 0; j < count; j++) {
+                    KILN_ALL_OUT(KILN_OUT_ELEMENT)
+                    KILN_ALL_OUT(KILN_PUT_ELEMENT)
+                }
+        }
+    }
+}
