@@ -101,18 +101,21 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
     }
 }
 
-/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread. */
-#define KILN_TAKE(element) \
+/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a
+ * thread. Ends have folds of their own, since the first of them come before the elements. */
+#define KILN_TAKE(f, element) \
     kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
-#define KILN_STAGE(s)                                      \
-    {                                                      \
-        __shared__ kiln_folds##s parts[KILN_WARPS + 1];    \
-        kiln_folds##s f;                                   \
-        kiln_clear(&f, 0);                                 \
-        KILN_ELEMENTS(KILN_TAKE(KILN_ELEMENT))             \
-        KILN_ENDS(KILN_TAKE(KILN_END))                     \
-        kiln_gather(&f, parts);                            \
-        kiln_finish(&f, 0, &row, cols);                       \
+#define KILN_STAGE(s)                                   \
+    {                                                   \
+        __shared__ kiln_folds##s parts[KILN_WARPS + 1]; \
+        kiln_folds##s f, of_ends;                       \
+        kiln_clear(&f, 0);                              \
+        kiln_clear(&of_ends, 0);                        \
+        KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))       \
+        KILN_ENDS(KILN_TAKE(of_ends, KILN_END))         \
+        kiln_join(&f, 0, &of_ends, 0);                  \
+        kiln_gather(&f, parts);                         \
+        kiln_finish(&f, 0, &row, cols);                 \
     }
 
 /* ---- A row in shared memory */

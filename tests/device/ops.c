@@ -212,43 +212,6 @@ static int verify_op(void *data, const kiln_op_info *op)
     return 0;
 }
 
-/* An op that reduces, on rows of several lengths and alignments, compared by kiln_verify. */
-static int verify_rows(void *data, const kiln_op_info *op)
-{
-    static const uint64_t shapes[][2] = { { 2083, 96 }, { 61, 3279 }, { 5, 40000 }, { 200000, 1 }, { 1, 200000 } };
-    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
-    (void)data;
-    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]) && op->reduces; d++)
-        for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
-            kiln_verification found = KILN_INIT(kiln_verification);
-            kiln_arg args[6];
-            void *outs[3];
-            char text[160];
-            arrays a;
-            snprintf(text, sizeof(text), "op=%s dtype=%s n=%llux%llu", op->name, dtypes[d],
-                     (unsigned long long)shapes[s][0], (unsigned long long)shapes[s][1]);
-            kiln_kernel *kernel = get(text);
-            make_arrays(&a, dtypes[d], shapes[s][0] * shapes[s][1]);
-            for (uint32_t i = 0; i < op->outputs; i++) {
-                must(kiln_alloc(&outs[i], gpu, COUNT * sizeof(double), &report), "memory");
-                args[i] = KILN_ARRAY(outs[i], COUNT * sizeof(double));
-            }
-            for (uint32_t i = 0; i < op->inputs; i++) {
-                must(kiln_upload(gpu, a.device[i], a.host[i], a.bytes, &report), "copy");
-                args[op->outputs + i] = KILN_ARRAY(a.device[i], a.bytes);
-            }
-            must(
-                kiln_verify(&found, service, kernel, NULL, shapes[s], 2, args, op->outputs + op->inputs, NULL, &report),
-                text);
-            printf("%s %s\n", found.bounded ? "within" : "equal ", text);
-            for (uint32_t i = 0; i < op->outputs; i++)
-                kiln_free(gpu, outs[i]);
-            kiln_kernel_release(kernel);
-            free_arrays(&a);
-        }
-    return 0;
-}
-
 /* 2^32 + 3 elements of float16: index arithmetic beyond 32 bits, and a tail. The input repeats with a period that is
  * no power of two, so a wrapped index reads the wrong value. */
 static void check_huge(void)
@@ -393,7 +356,6 @@ int main(int count, char **arguments)
             check_op(ops[i], dtypes[d]);
     build_all();
     must(kiln_ops(service, verify_op, NULL), "ops");
-    must(kiln_ops(service, verify_rows, NULL), "ops");
     if (count > 2)
         check_templates(arguments[2]);
     check_huge();

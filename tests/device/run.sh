@@ -39,6 +39,7 @@ step() {
 size=4096x393216
 step doctor "$kiln" doctor
 step ops "$build/tests/device_ops" cuda:0 "$here/../../docs/examples/templates"
+step rows "$build/tests/device_rows"
 step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
 step sources "$build/tests/device_sources"

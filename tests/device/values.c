@@ -98,6 +98,13 @@ void values_fill(void *out, size_t n, const char *dtype, unsigned stream)
     }
 }
 
+void values_store(void *out, size_t i, const char *dtype, double value)
+{
+    const size_t size = values_size(dtype);
+    const uint64_t bits = bits_of(value, dtype);
+    memcpy((char *)out + i * size, &bits, size);
+}
+
 static int is_nan(uint64_t bits, const char *dtype)
 {
     if (strcmp(dtype, "f64") == 0)

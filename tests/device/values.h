@@ -13,6 +13,9 @@ size_t values_size(const char *dtype);
  * and 1 are all pairs. Deterministic. */
 void values_fill(void *out, size_t n, const char *dtype, unsigned stream);
 
+/* Stores a number as element i, in a real dtype. Some bits of a 16-bit dtype may be cut off. */
+void values_store(void *out, size_t i, const char *dtype, double value);
+
 /* Index of the first element that differs, or n. Any NaN equals any NaN, else bits decide. */
 size_t values_compare(const void *a, const void *b, size_t n, const char *dtype);
 
