@@ -79,8 +79,9 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
 /* ---- The template */
 
 enum {
-    REGISTER_BYTES = 1024 * 128, /* of the threads of a block, for a row */
-    CLUSTER_MOST = 16,           /* blocks */
+    REGISTER_BYTES = 1024 * 128,   /* of the threads of a block, for a row */
+    REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
+    CLUSTER_MOST = 16,             /* blocks */
     CLUSTER_SM = 90,
     RESERVED = 6144 /* of the shared memory of a block */
 };
@@ -106,8 +107,9 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (full > 0 ? full : 1), &bytes);
     const uint64_t most = (uint64_t)CLUSTER_MOST * (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
     const bool few = rows * 2 < (uint64_t)kiln__target_cores(target);
-    const bool spread = !overflows && target->sm >= CLUSTER_SM && bytes > REGISTER_BYTES && bytes <= most &&
-                        (few || !is_one_walk(spec));
+    const bool is_long = bytes > REGISTER_BYTES || bytes / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
+    const bool spread =
+        !overflows && target->sm >= CLUSTER_SM && is_long && bytes <= most && (few || !is_one_walk(spec));
     return spread ? KILN__TEMPLATE_CLUSTER : KILN__TEMPLATE_ROWS;
 }
 

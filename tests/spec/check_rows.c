@@ -205,7 +205,9 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
     } cases[] = {
         { "op=softmax dtype=f32", "sm_90", 1000, 32768, "rows" },
         { "op=softmax dtype=f32", "sm_90", 1000, 32769, "cluster" },
-        { "op=softmax dtype=f16", "sm_90", 1000, 65536, "rows" },
+        { "op=softmax dtype=f16", "sm_90", 1000, 32768, "rows" },
+        { "op=softmax dtype=f16", "sm_90", 1000, 50257, "cluster" },
+        { "op=sum(x) dtype=f16", "sm_90", 1000, 50257, "rows" },
         { "op=softmax dtype=f32", "sm_80", 1000, 393216, "rows" },
         { "op=softmax dtype=f32", "cpu", 1000, 393216, "rows" },
         { "op=softmax dtype=f32", "sm_90", 1000, 1 << 24, "rows" },
