@@ -11,7 +11,6 @@ enum {
     JIT_LOG_SIZE = 4096,
     FIRST_REAL_STREAM = 3,      /* the handles below it are the default streams */
     ORDINARY_SHARED = 48 << 10, /* static and dynamic, what every kernel may have unasked */
-    CLUSTER_SM = 90,            /* the first target with clusters */
     CLUSTER_PORTABLE = 8
 };
 
@@ -73,7 +72,7 @@ static void permit_cluster(const kiln__module *module, uint32_t kernel, kiln__cu
 {
     const CUdevice device = module->device->handle;
     int width = 0;
-    if (module->device->device.target.sm < CLUSTER_SM || call->driver->cuKernelSetAttribute == NULL)
+    if (module->device->device.target.sm < KILN__CLUSTER_SM || call->driver->cuKernelSetAttribute == NULL)
         return;
     KILN__CUDA(call, cuKernelGetAttribute,
                (&width, KILN__CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, module->kernels[kernel], device));

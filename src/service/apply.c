@@ -14,11 +14,11 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
 
-/* All that chooses a kernel besides the text. Compared as bytes, so there is no padding. */
+/* All that chooses a kernel. Compared as bytes, so there is no padding. */
 typedef struct apply_key {
     const kiln_device *device;
     uint64_t types, layouts;               /* four bits for each operand */
-    uint64_t length;                       /* of the text */
+    const kiln__applied_text *text;        /* NULL: the table has no place for it, nor for its kernels */
     uint8_t outputs, operands, kind, dims; /* kind: that of the loop, and whether it is ordered */
     uint32_t octave;                       /* of the number of elements, on which geometry may depend */
     uint64_t cols;                         /* likewise the elements of a row of an op that reduces, else 0 */
@@ -29,7 +29,6 @@ struct kiln__applied {
     uint64_t hash;
     apply_key key;
     kiln_kernel *kernel;
-    char text[];
 };
 
 /* The op decides how tensors become a loop, so that a text is read before its kernel is known. */
@@ -72,10 +71,9 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-/* `text` is the hash of the text. */
-static uint64_t hash_of(const apply_key *key, uint64_t text)
+static uint64_t hash_of(const apply_key *key)
 {
-    uint64_t hash = mix(text ^ key->cols, (uintptr_t)key->device);
+    uint64_t hash = mix((uintptr_t)key->text ^ key->cols, (uintptr_t)key->device);
     uint64_t shape = (uint64_t)key->octave << 32 | (uint64_t)key->outputs << 24 | (uint64_t)key->operands << 16 |
                      (uint64_t)key->kind << 8 | key->dims;
     return mix(mix(mix(hash, key->types), key->layouts), shape);
@@ -86,26 +84,23 @@ static _Atomic(kiln__applied *) *bucket_of(kiln__apply_table *table, uint64_t ha
     return &table->buckets[hash % KILN__APPLIED_BUCKETS];
 }
 
-static kiln__applied *find_entry(kiln__apply_table *table, const apply_key *key, const char *text, uint64_t hash)
+static kiln__applied *find_entry(kiln__apply_table *table, const apply_key *key, uint64_t hash)
 {
     kiln__applied *entry = atomic_load_explicit(bucket_of(table, hash), memory_order_acquire);
-    while (entry != NULL && (entry->hash != hash || memcmp(&entry->key, key, sizeof(*key)) != 0 ||
-                             memcmp(entry->text, text, key->length) != 0))
+    while (entry != NULL && (entry->hash != hash || memcmp(&entry->key, key, sizeof(*key)) != 0))
         entry = entry->next;
     return entry;
 }
 
 /* Adds a kernel with a reference to it, unless the table is full or memory is short: the next call gets it again. */
-static void add_entry(kiln__apply_table *table, const apply_key *key, const char *text, uint64_t hash,
-                      kiln_kernel *kernel)
+static void add_entry(kiln__apply_table *table, const apply_key *key, uint64_t hash, kiln_kernel *kernel)
 {
-    kiln__applied *entry = kiln__alloc(sizeof(*entry) + key->length);
+    kiln__applied *entry = key->text != NULL ? kiln__alloc(sizeof(*entry)) : NULL;
     if (entry == NULL)
         return;
     *entry = (kiln__applied){ .hash = hash, .key = *key };
-    memcpy(entry->text, text, key->length);
     pthread_mutex_lock(&table->lock);
-    if (table->count < table->most && find_entry(table, key, text, hash) == NULL) {
+    if (table->count < table->most && find_entry(table, key, hash) == NULL) {
         _Atomic(kiln__applied *) *bucket = bucket_of(table, hash);
         entry->kernel = kiln__kernel_retain(kernel);
         entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
@@ -130,25 +125,29 @@ static const kiln__applied_text *find_text(kiln__apply_table *table, const char 
     return entry;
 }
 
-/* Adds a text with a reference to its spec, on the same terms as a kernel. */
-static void add_text(kiln__apply_table *table, const char *text, size_t length, uint64_t hash, kiln_spec *spec)
+/* Adds a text with a reference to its spec, on the same terms as a kernel. Returns the entry of the text, or NULL. */
+static const kiln__applied_text *add_text(kiln__apply_table *table, const char *text, size_t length, uint64_t hash,
+                                          kiln_spec *spec)
 {
     kiln__applied_text *entry = kiln__alloc(sizeof(*entry) + length);
     if (entry == NULL)
-        return;
+        return NULL;
     *entry = (kiln__applied_text){ .hash = hash, .length = length };
     memcpy(entry->text, text, length);
     pthread_mutex_lock(&table->lock);
-    if (table->text_count < table->most && find_text(table, text, length, hash) == NULL) {
+    const kiln__applied_text *known = find_text(table, text, length, hash);
+    if (known == NULL && table->text_count < table->most) {
         _Atomic(kiln__applied_text *) *bucket = text_bucket(table, hash);
         entry->spec = kiln__spec_retain(spec);
         entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
         atomic_store_explicit(bucket, entry, memory_order_release);
         table->text_count++;
+        known = entry;
         entry = NULL;
     }
     pthread_mutex_unlock(&table->lock);
     kiln__free(entry);
+    return known;
 }
 
 /* ---- Devices */
@@ -342,13 +341,9 @@ static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const k
 {
     const kiln__template *template = NULL;
     kiln__text line = { 0 };
-    const bool beside = loop->dims > 2;
     const char *name =
-        beside ? KILN__TEMPLATE_COLUMNS
-               : kiln__rows_template(&(*spec)->fields, target, (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
+        kiln__rows_template(&(*spec)->fields, target, (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
     kiln_status status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
-    if (status == KILN_OK && beside)
-        status = check_params(*spec, template, report);
     if (status != KILN_OK || check_params(*spec, template, NULL) != KILN_OK)
         return status;
     kiln__text_printf(&line, "template=%s", name);
@@ -360,16 +355,17 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
                               const kiln_tensor *ins, kiln_report *report)
 {
     static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
+    const bool named = (*spec)->fields.template_set, beside = loop->kind == KILN__LOOP_REDUCED && loop->dims > 2;
+    const char *name = beside ? KILN__TEMPLATE_COLUMNS : names[loop->kind];
     const kiln__template *template = (*spec)->fields.template;
     kiln__text line = { 0 };
     kiln_status status = KILN_OK;
-    if ((*spec)->fields.template_set)
+    if (named)
         status = check_template(template, loop, report);
     else
-        status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(names[loop->kind]), &template, report);
+        status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
     if (status == KILN_OK)
         status = check_params(*spec, template, report);
-    const bool named = (*spec)->fields.template_set;
     if (status == KILN_OK) {
         kiln__text_printf(&line, "template=%s", template->name);
         append_types(&line, "dtype", ins, loop->operands - loop->outputs);
@@ -377,7 +373,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         append_hint(&line, loop);
         status = set_fields(spec, &line, report);
     }
-    if (status == KILN_OK && loop->kind == KILN__LOOP_REDUCED && !named)
+    if (status == KILN_OK && loop->kind == KILN__LOOP_REDUCED && !named && !beside)
         status = choose_rows(spec, loop, target, report);
     return status;
 }
@@ -456,11 +452,11 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
 
 /* ---- Launching */
 
-static void fill_key(apply_key *out, const kiln_device *device, size_t length, const kiln__loop *loop,
+static void fill_key(apply_key *out, const kiln_device *device, const kiln__applied_text *text, const kiln__loop *loop,
                      const kiln_tensor *outs, const kiln_tensor *ins)
 {
     *out = (apply_key){ .device = device,
-                        .length = length,
+                        .text = text,
                         .outputs = (uint8_t)loop->outputs,
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
@@ -516,9 +512,9 @@ static kiln_status check_kernel(const kiln_kernel *kernel, const kiln__loop *loo
 /* Gets the kernel and adds it to the table. Apart from kiln__apply, so that a hit sets up no stack for this. The caller
  * releases the kernel. */
 static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_service *service, kiln_spec *asked,
-                                                        const char *text, const apply_key *key, uint64_t hash,
-                                                        const kiln__loop *loop, const kiln_tensor *outs,
-                                                        const kiln_tensor *ins, void *stream, kiln_report *report)
+                                                        const apply_key *key, uint64_t hash, const kiln__loop *loop,
+                                                        const kiln_tensor *outs, const kiln_tensor *ins, void *stream,
+                                                        kiln_report *report)
 {
     kiln_spec *spec;
     kiln_program *program = NULL;
@@ -532,7 +528,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
         status = check_kernel(program->kernels, loop, outs, ins, spec->fields.op, report);
     if (status == KILN_OK) {
         *out = program->kernels;
-        add_entry(&service->applied, key, text, hash, *out);
+        add_entry(&service->applied, key, hash, *out);
     } else {
         kiln__program_release(program);
     }
@@ -551,13 +547,14 @@ static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *lo
 }
 
 /* Reads a text and adds it to the table. Apart from kiln__apply, as get_kernel. The caller releases the spec. */
-static __attribute__((noinline)) kiln_status read_text(kiln_spec **out, kiln_service *service, const char *text,
-                                                       size_t length, uint64_t hash, kiln_report *report)
+static __attribute__((noinline)) kiln_status read_text(kiln_spec **out, const kiln__applied_text **known,
+                                                       kiln_service *service, const char *text, size_t length,
+                                                       uint64_t hash, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln_status status = kiln__spec_parse(out, &service->catalog, text, report);
     if (status == KILN_OK)
-        add_text(&service->applied, text, length, hash, *out);
+        *known = add_text(&service->applied, text, length, hash, *out);
     return status;
 }
 
@@ -573,7 +570,9 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
     const size_t length = strlen(text);
     const uint64_t text_hash = kiln__hash(text, length);
     const kiln__applied_text *known = find_text(&service->applied, text, length, text_hash);
-    kiln_status status = known == NULL ? read_text(&read, service, text, length, text_hash, report) : KILN_OK;
+    kiln_status status = KILN_OK;
+    if (known == NULL)
+        status = read_text(&read, &known, service, text, length, text_hash, report);
     if (status != KILN_OK)
         return status;
     kiln_spec *asked = known != NULL ? known->spec : read;
@@ -581,11 +580,11 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
     if (status == KILN_OK)
         status = find_device(&device, service, outs, out_count, ins, in_count, report);
     if (status == KILN_OK) {
-        fill_key(&key, device, length, &loop, outs, ins);
-        const uint64_t hash = hash_of(&key, text_hash);
-        const kiln__applied *entry = find_entry(&service->applied, &key, text, hash);
+        fill_key(&key, device, known, &loop, outs, ins);
+        const uint64_t hash = hash_of(&key);
+        const kiln__applied *entry = find_entry(&service->applied, &key, hash);
         if (entry == NULL)
-            status = get_kernel(&kernel, service, asked, text, &key, hash, &loop, outs, ins, stream, report);
+            status = get_kernel(&kernel, service, asked, &key, hash, &loop, outs, ins, stream, report);
         if (status == KILN_OK)
             status = launch(entry != NULL ? entry->kernel : kernel, &loop, scalars, scalar_count, stream, report);
     }

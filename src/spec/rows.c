@@ -82,8 +82,7 @@ enum {
     REGISTER_BYTES = 1024 * 128,   /* of the threads of a block, for a row */
     REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
     CLUSTER_MOST = 16,             /* blocks */
-    CLUSTER_SM = 90,
-    RESERVED = 6144 /* of the shared memory of a block */
+    RESERVED = 6144                /* of the shared memory of a block */
 };
 
 /* Whether a row is walked over once, and nothing of its length is written. */
@@ -109,7 +108,7 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const bool few = rows * 2 < (uint64_t)kiln__target_cores(target);
     const bool is_long = bytes > REGISTER_BYTES || bytes / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
     const bool spread =
-        !overflows && target->sm >= CLUSTER_SM && is_long && bytes <= most && (few || !is_one_walk(spec));
+        !overflows && target->sm >= KILN__CLUSTER_SM && is_long && bytes <= most && (few || !is_one_walk(spec));
     return spread ? KILN__TEMPLATE_CLUSTER : KILN__TEMPLATE_ROWS;
 }
 

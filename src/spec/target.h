@@ -31,7 +31,7 @@ typedef struct kiln__backend_facts {
     const char *words;
 } kiln__backend_facts;
 
-enum { KILN__TARGET_SIZE = 16 };
+enum { KILN__TARGET_SIZE = 16, KILN__CLUSTER_SM = 90 /* the first with clusters of blocks */ };
 
 typedef struct kiln__target {
     int sm;      /* 90 for sm_90; 0 where the backend has no numbers */

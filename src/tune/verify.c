@@ -113,49 +113,42 @@ static void note_difference(kiln__verdict *out, const kiln__array *array, uint64
 /* Elements with other bits of an op that is not exact: `ins` are its inputs. */
 typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
-    const void *ins[KILN__ARGS_MAX];
-    double scalars[KILN__SCALARS_MAX];
-    uint64_t columns, inner; /* see kiln__spec_input_value */
-    const kiln__loop *loop;  /* of arrays with strides; NULL: others */
-    uint32_t output;         /* which of the op's outputs the elements are */
-    uint64_t line;           /* of an op that reduces, the row whose values are known; UINT64_MAX: none */
+    kiln__elements given;
+    const kiln__loop *loop; /* of arrays with strides; NULL: others */
+    uint32_t output;        /* which of the op's outputs the elements are */
+    bool single;            /* an element of this output is the one of a row */
+    uint64_t line;          /* of an op that reduces, the row whose values are known; UINT64_MAX: none */
     kiln__row_bound row;
 } bounds;
-
-/* Whether an element of an output is the one of a row. */
-static bool is_of_row(const bounds *b)
-{
-    return b->spec->op->reductions > 0 && kiln__spec_out_layout(b->spec, b->output) == KILN__LAYOUT_COLUMN;
-}
 
 /* Element number k in an order in which the elements of a row follow each other, so that its values are calculated
  * once. */
 static uint64_t element_at(const bounds *b, uint64_t k)
 {
-    if (b == NULL || b->spec == NULL || b->inner == 1 || is_of_row(b))
+    if (b == NULL || b->spec == NULL || b->given.inner == 1 || b->single)
         return k;
-    return kiln__elements_at(&(kiln__elements){ .columns = b->columns, .inner = b->inner }, k / b->columns,
-                             k % b->columns);
+    return kiln__elements_at(&b->given, k / b->given.columns, k % b->given.columns);
 }
 
 /* The numbers that an element of an output is calculated from; those of its row, too, where the op reduces. */
 static kiln__real_numbers numbers_of(bounds *b, uint64_t i, double inputs[KILN__INPUTS_MAX])
 {
-    const bool reduces = b->spec->op->reductions > 0, single = is_of_row(b);
-    const kiln__elements given = { b->ins, b->scalars, b->columns, b->inner };
-    const uint64_t slab = b->columns * b->inner, line = single ? i : i / slab * b->inner + i % b->inner;
+    const kiln__elements *given = &b->given;
+    const bool reduces = b->spec->op->reductions > 0;
+    const uint64_t inner = given->inner, slab = given->columns * inner;
+    const uint64_t line = b->single ? i : i / slab * inner + i % inner;
     if (reduces && b->line != line)
-        kiln__bound_row(&b->row, b->spec, &given, line);
+        kiln__bound_row(&b->row, b->spec, given, line);
     b->line = line;
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++) {
-        uint64_t at = single ? kiln__elements_at(&given, line, 0) : i;
+        uint64_t at = b->single ? kiln__elements_at(given, line, 0) : i;
         if (b->loop != NULL)
             at = kiln__loop_offset(b->loop, b->output, b->loop->outputs + j, i);
-        inputs[j] = kiln__spec_input_value(b->spec, j, b->ins[j], at, b->columns, b->inner);
+        inputs[j] = kiln__spec_input_value(b->spec, j, given->ins[j], at, given->columns, inner);
     }
     return (kiln__real_numbers){ .inputs = inputs,
-                                 .scalars = b->scalars,
-                                 .index = (double)(reduces ? i / b->inner % b->columns : i) };
+                                 .scalars = given->scalars,
+                                 .index = (double)(reduces ? i / inner % given->columns : i) };
 }
 
 static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
@@ -521,12 +514,14 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
     bool aligned = kiln__arguments_elementwise(&template->arguments) || kiln__template_broadcasts(template);
     bool bounded = aligned && count_written(load) == kiln__spec_outputs(c->spec) && kiln__template_takes_op(template) &&
                    !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
-    bounds within = { .columns = 1, .inner = 1, .line = UINT64_MAX };
+    const void *ins[KILN__ARGS_MAX];
+    double scalars[KILN__SCALARS_MAX];
+    bounds within = { .given = { ins, scalars, 1, 1 }, .line = UINT64_MAX };
     if (load->size_count > 0)
-        within.columns = load->sizes[load->size_count > 1 ? 1 : 0];
+        within.given.columns = load->sizes[load->size_count > 1 ? 1 : 0];
     if (load->size_count > 2)
-        within.inner = load->sizes[2];
-    bounded = bounded && list_scalars(c, within.scalars);
+        within.given.inner = load->sizes[2];
+    bounded = bounded && list_scalars(c, scalars);
     within.spec = bounded ? c->spec : NULL;
     c->out->bounded = bounded;
     kiln__loop loop;
@@ -534,10 +529,11 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
         kiln__loop_of_plan(&loop, c->reference->plan, load->sizes[0]);
         within.loop = &loop;
     }
-    list_inputs(c, within.ins);
+    list_inputs(c, ins);
     for (uint32_t i = 0; i < load->count; i++) {
         if (!load->arrays[i].written)
             continue;
+        within.single = bounded && kiln__spec_out_layout(c->spec, within.output) == KILN__LAYOUT_COLUMN;
         compare_elements(c->out, &load->arrays[i], c->got[i], c->work[i], start,
                          c->in_pieces ? n : load->arrays[i].elements, c->tolerance, &within);
         if (c->widest != NULL && within.spec != NULL)
