@@ -2,52 +2,9 @@
  * KILN_UNIT, brings its own values, real.h, rows.h, the ops it uses, the folds of its stages and kiln_value, and takes
  * the rest of this text. Of the geometry only the tile of columns counts. */
 #ifndef KILN_UNIT
-#define KILN_REDUCES       1
-#define KILN_DTYPE_F32     1
-#define KILN_INPUTS        1
-#define KILN_LAYOUT_FULL   0
-#define KILN_LAYOUT_ROW    1
-#define KILN_LAYOUT_COLUMN 2
-#define KILN_LAYOUT_ONE    3
-#define KILN_LAYOUT0       KILN_LAYOUT_FULL
-#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
-#define KILN_ACROSS        16
-#define KILN_VECTOR        4
-#include "real.h"
-#include "rows.h"
-#define kiln_value0 kiln_value
-
-/* x - max(x) */
-#define KILN_STAGES(M) M(0)
-typedef struct kiln_row {
-    float r0;
-} kiln_row;
-typedef struct kiln_folds0 {
-    float a0[KILN_SPREAD];
-} kiln_folds0;
-KILN_FN void kiln_clear0(kiln_folds0 *f, unsigned j)
-{
-    f->a0[j] = (float)-KILN_INFINITY;
-}
-KILN_FN void kiln_take0(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
-{
-    (void)row;
-    (void)position;
-    f->a0[j] = kiln_max(f->a0[j], x);
-}
-KILN_FN void kiln_join0(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
-{
-    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
-}
-KILN_FN void kiln_finish0(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
-{
-    (void)n;
-    row->r0 = f->a0[j];
-}
-KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
-{
-    return kiln_sub(x, row->r0);
-}
+#define KILN_ACROSS 16
+#define KILN_VECTOR 4
+#include "rows_example.h"
 #endif
 
 /* Places of the axis that are folded together: few, so that a sum of many loses no more than a sum of few. */
@@ -67,19 +24,17 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
                                                               : 0])
 
 /* Of output k: the element of a place, which is calculated before any is stored, or of a column. */
-#define KILN_RESULT_AT(k, element, at) \
-    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row[j])
-#define KILN_OUT_ELEMENT(k)                                                              \
-    const KILN_RESULT(k) e##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL                   \
-                                    ? KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at)) \
+#define KILN_OUT_OF_GROUP(k)                                                                      \
+    const KILN_RESULT(k) e##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL                            \
+                                    ? KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at, &row[j])) \
                                     : (KILN_RESULT(k))0;
-#define KILN_PUT_ELEMENT(k)                     \
+#define KILN_PUT_OF_GROUP(k)                    \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[begin + at * inner + j] = e##k;  \
     (void)e##k;
 #define KILN_PUT_OF_COLUMN(k)                     \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0));
+        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j]));
 #define KILN_IS_FULL(k)         || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 3 + k];
 
@@ -143,8 +98,8 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
 #pragma GCC ivdep
 #endif
                 for (unsigned j = 0; j < count; j++) {
-                    KILN_ALL_OUT(KILN_OUT_ELEMENT)
-                    KILN_ALL_OUT(KILN_PUT_ELEMENT)
+                    KILN_ALL_OUT(KILN_OUT_OF_GROUP)
+                    KILN_ALL_OUT(KILN_PUT_OF_GROUP)
                 }
         }
     }

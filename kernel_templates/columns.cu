@@ -26,51 +26,11 @@
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, rows.h, the ops it
  * uses, the folds of its stages and kiln_value, and takes the rest of this text. */
 #ifndef KILN_UNIT
-#define KILN_DTYPE_F32     1
-#define KILN_INPUTS        1
-#define KILN_LAYOUT_FULL   0
-#define KILN_LAYOUT_ROW    1
-#define KILN_LAYOUT_COLUMN 2
-#define KILN_LAYOUT_ONE    3
-#define KILN_LAYOUT0       KILN_LAYOUT_FULL
-#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
 #define KILN_CLUSTER       1
 #define KILN_ACROSS        16
 #define KILN_BLOCK         256
 #define KILN_VECTOR        4
-#include "real.h"
-#include "rows.h"
-#define kiln_value0 kiln_value
-
-/* x - max(x) */
-#define KILN_STAGES(M) M(0)
-#define KILN_FOLDS0(M) M(a0)
-typedef struct kiln_row {
-    float r0;
-} kiln_row;
-typedef struct kiln_folds0 {
-    float a0[KILN_SPREAD];
-} kiln_folds0;
-KILN_FN void kiln_clear(kiln_folds0 *f, unsigned j)
-{
-    f->a0[j] = -KILN_INFINITY;
-}
-KILN_FN void kiln_take(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
-{
-    f->a0[j] = kiln_max(f->a0[j], x);
-}
-KILN_FN void kiln_join(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
-{
-    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
-}
-KILN_FN void kiln_finish(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
-{
-    row->r0 = f->a0[j];
-}
-KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
-{
-    return kiln_sub(x, row->r0);
-}
+#include "rows_example.h"
 #endif
 
 #define KILN_WARPS (KILN_BLOCK / 32)
@@ -143,10 +103,8 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
 
 /* Of output k: a word, its element j, how it is stored, and an element for a column. */
 #define KILN_OUT_WORDS(k) KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_lanes<KILN_RESULT(k)> r##k;)
-#define KILN_RESULT_AT(k, element, at) \
-    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row[j])
 #define KILN_OUT_ELEMENTS(k) \
-    KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at));)
+    KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at, &row[j]));)
 #define KILN_PUT_WORDS(k)                                                                                            \
     KILN_IF_FULL(                                                                                                    \
         KILN_OUT_LAYOUT##k,                                                                                          \
@@ -157,9 +115,9 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
             out##k[begin + at * inner + side(j)] = r##k.lane[j];)
 #define KILN_PUT_OF_COLUMN(k)                     \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0));
+        out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j]));
 
-#define KILN_STAGE(s)                                                                                              \
+#define KILN_COLUMN_STAGE(s)                                                                                       \
     {                                                                                                              \
         __shared__ kiln_folds##s parts[KILN_WARPS + 2][KILN_TILE];                                                 \
         kiln_folds##s f[KILN_VECTOR];                                                                              \
@@ -196,7 +154,7 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     kiln_row row[KILN_VECTOR];
     KILN_ALL(KILN_COLUMNS)
 
-    KILN_STAGES(KILN_STAGE)
+    KILN_STAGES(KILN_COLUMN_STAGE)
     if (first == 0)
         for (unsigned j = 0; j < KILN_VECTOR; j++)
             if (used(j)) {

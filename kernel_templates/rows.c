@@ -2,50 +2,7 @@
  * KILN_UNIT, brings its own values, real.h, the ops it uses, the folds of its stages and kiln_value, and takes the rest
  * of this text. The geometry has no meaning here. */
 #ifndef KILN_UNIT
-#define KILN_REDUCES       1
-#define KILN_DTYPE_F32     1
-#define KILN_INPUTS        1
-#define KILN_LAYOUT_FULL   0
-#define KILN_LAYOUT_ROW    1
-#define KILN_LAYOUT_COLUMN 2
-#define KILN_LAYOUT_ONE    3
-#define KILN_LAYOUT0       KILN_LAYOUT_FULL
-#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
-#include "rows.h"
-#include "real.h"
-#define kiln_value0 kiln_value
-
-/* x - max(x) */
-#define KILN_STAGES(M) M(0)
-typedef struct kiln_row {
-    float r0;
-} kiln_row;
-typedef struct kiln_folds0 {
-    float a0[KILN_SPREAD];
-} kiln_folds0;
-KILN_FN void kiln_clear0(kiln_folds0 *f, unsigned j)
-{
-    f->a0[j] = (float)-KILN_INFINITY;
-}
-KILN_FN void kiln_take0(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
-{
-    (void)row;
-    (void)position;
-    f->a0[j] = kiln_max(f->a0[j], x);
-}
-KILN_FN void kiln_join0(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
-{
-    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
-}
-KILN_FN void kiln_finish0(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
-{
-    (void)n;
-    row->r0 = f->a0[j];
-}
-KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
-{
-    return kiln_sub(x, row->r0);
-}
+#include "rows_example.h"
 #endif
 
 /* Elements that are folded before the next are: few, so that a sum of many loses no more than a sum of few. */
@@ -62,14 +19,7 @@ KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
 #define KILN_CONSTANT(k) KILN_VALUE(k, c##k)
 #define KILN_ELEMENT(k)  KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
 
-/* Of output k: the element of a row, or of a column, which is calculated before any is stored. */
-#define KILN_PUT_COLUMN(k)                        \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line] = KILN_STORE(                \
-            k, kiln_value##k(KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(0), &row));
-#define KILN_OUT_ELEMENT(k)     \
-    const KILN_RESULT(k) e##k = \
-        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
+/* Of output k: its element is stored. */
 #define KILN_PUT_ELEMENT(k)                     \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[line * cols + at] = e##k;        \

@@ -31,14 +31,6 @@
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses, the
  * folds of its stages and kiln_value, and takes the rest of this text. */
 #ifndef KILN_UNIT
-#define KILN_DTYPE_F32     1
-#define KILN_INPUTS        1
-#define KILN_LAYOUT_FULL   0
-#define KILN_LAYOUT_ROW    1
-#define KILN_LAYOUT_COLUMN 2
-#define KILN_LAYOUT_ONE    3
-#define KILN_LAYOUT0       KILN_LAYOUT_FULL
-#define KILN_OUT_LAYOUT0   KILN_LAYOUT_FULL
 #define KILN_LANES         32
 #define KILN_BLOCK         128
 #define KILN_VECTOR        4
@@ -50,44 +42,14 @@
 #define KILN_CACHE_PLAIN   0
 #define KILN_CACHE_STREAM  1
 #define KILN_CACHE         KILN_CACHE_PLAIN
-#include "real.h"
-#include "rows.h"
-#define kiln_value0 kiln_value
-
-/* x - max(x) */
-#define KILN_STAGES(M) M(0)
-#define KILN_FOLDS0(M) M(a0)
-typedef struct kiln_row {
-    float r0;
-} kiln_row;
-typedef struct kiln_folds0 {
-    float a0[KILN_SPREAD];
-} kiln_folds0;
-KILN_FN void kiln_clear(kiln_folds0 *f, unsigned j)
-{
-    f->a0[j] = -KILN_INFINITY;
-}
-KILN_FN void kiln_take(kiln_folds0 *f, unsigned j, const kiln_row *row, kiln_real x, long long position)
-{
-    f->a0[j] = kiln_max(f->a0[j], x);
-}
-KILN_FN void kiln_join(kiln_folds0 *f, unsigned j, const kiln_folds0 *g, unsigned i)
-{
-    f->a0[j] = kiln_max(f->a0[j], g->a0[i]);
-}
-KILN_FN void kiln_finish(const kiln_folds0 *f, unsigned j, kiln_row *row, unsigned long long n)
-{
-    row->r0 = f->a0[j];
-}
-KILN_FN kiln_real kiln_value(kiln_real x, const kiln_row *row)
-{
-    return kiln_sub(x, row->r0);
-}
+#include "rows_example.h"
 #endif
 
 KILN_STAGES(KILN_JOIN_LANES)
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
+#define KILN_PARTS    (KILN_BLOCK / 32)
+#define KILN_HAS_ENDS (KILN_FORM != KILN_FORM_KEPT)
 #define KILN_ROWS     (KILN_BLOCK / KILN_LANES)             /* of a block */
 #define KILN_WARPS    (KILN_LANES > 32 ? KILN_LANES / 32 : 1) /* of a row */
 
@@ -105,24 +67,6 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
         kiln_join_lanes<KILN_WARPS>(f);
     }
 }
-
-/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a
- * thread. Ends have folds of their own, since the first of them come before the elements. */
-#define KILN_TAKE(f, element) \
-    kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
-#define KILN_STAGE(s)                                    \
-    {                                                    \
-        __shared__ kiln_folds##s parts[KILN_BLOCK / 32]; \
-        kiln_folds##s f, of_ends;                        \
-        kiln_clear(&f, 0);                               \
-        kiln_clear(&of_ends, 0);                         \
-        KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))        \
-        KILN_ENDS(KILN_TAKE(of_ends, KILN_END))          \
-        if (KILN_FORM != KILN_FORM_KEPT)                 \
-            kiln_join(&f, 0, &of_ends, 0);               \
-        kiln_gather(&f, parts);                          \
-        kiln_finish(&f, 0, &row, cols);                  \
-    }
 
 /* The row of a thread, and how its entry begins: rows behind the last one have no elements. */
 #define KILN_BEGIN_ROW                                                                                             \

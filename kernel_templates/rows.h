@@ -24,9 +24,19 @@
 /* The number by which a variance of n elements is divided. */
 #define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
 
-/* The result of output k at column `at`, from an element of each input. */
-#define KILN_RESULT_OF(k, element) \
-    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(at), &row)
+/* The result of output k from an element of each input, at a place of the axis, with the values of a row; and at column
+ * `at` of the one row. */
+#define KILN_RESULT_AT(k, element, place, values) \
+    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(place), values)
+#define KILN_RESULT_OF(k, element) KILN_RESULT_AT(k, element, at, &row)
+
+/* Of output k: its element where it has one for the row, and another, which is calculated before any is stored. */
+#define KILN_PUT_COLUMN(k)                        \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
+        out##k[line] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_CONSTANT, 0, &row));
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
 
 /* ---- CUDA: `line` is the number of the row, `used` whether there is one, and `at` the column of an element. */
 #if defined(__CUDACC__)
@@ -50,18 +60,11 @@
                                                      : (KILN_TYPE(k))0;
 #define KILN_CONSTANT(k) KILN_VALUE(k, c##k)
 
-/* Of output k: its row, and its element where it has one for the row. */
+/* Of output k: its row. */
 #define KILN_BEGIN_OUT(k) \
     KILN_RESULT(k) *const q##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL && used ? out##k + line * cols : out##k;
-#define KILN_PUT_COLUMN(k)                      \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line] = KILN_STORE(              \
-            k, kiln_value##k(KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(0), &row));
 
-/* Of output k: its element, which is calculated before any is stored. */
-#define KILN_OUT_ELEMENT(k)     \
-    const KILN_RESULT(k) e##k = \
-        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
+/* Of output k: its element is stored. */
 #define KILN_PUT_ELEMENT(k)                     \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         q##k[at] = e##k;
@@ -122,6 +125,25 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             KILN_FOLDS##s(KILN_RECEIVE);                                                         \
             kiln_join(f, 0, &g, 0);                                                              \
         }                                                                                        \
+    }
+
+/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and
+ * kiln_gather joins the folds of all threads with the help of KILN_PARTS others. Ends have folds of their own, since
+ * the first of them come before the elements. */
+#define KILN_TAKE(f, element) \
+    kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+#define KILN_STAGE(s)                               \
+    {                                               \
+        __shared__ kiln_folds##s parts[KILN_PARTS]; \
+        kiln_folds##s f, of_ends;                   \
+        kiln_clear(&f, 0);                          \
+        kiln_clear(&of_ends, 0);                    \
+        KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))   \
+        KILN_ENDS(KILN_TAKE(of_ends, KILN_END))     \
+        if (KILN_HAS_ENDS)                          \
+            kiln_join(&f, 0, &of_ends, 0);          \
+        kiln_gather(&f, parts);                     \
+        kiln_finish(&f, 0, &row, cols);             \
     }
 
 /* ---- The blocks of a cluster, where a template has such */
