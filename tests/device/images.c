@@ -10,15 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static kiln_report report = KILN_INIT(kiln_report);
-
-static void must(kiln_status status, const char *what)
-{
-    if (status != KILN_OK) {
-        fprintf(stderr, "FAILED %s: %s: %s\n", what, kiln_status_name(status), report.message);
-        exit(1);
-    }
-}
+#include "must.h" /* last: others have parameters of the name report */
 
 /* ISO C has no conversion from dlsym's result to a function pointer; their bytes are the same by POSIX. */
 static void find(void *library, const char *name, void *function)

@@ -1,6 +1,7 @@
 /* GPU against cpu: every op and dtype, special values included. Ops of arithmetic bit for bit, others within the bounds
  * of their functions; and for some tails, misaligned pointers, in place, and counts beyond 2^32. Needs a GPU. Prints a
  * line for each op and dtype and exits 1 at the first difference. */
+#include "must.h"
 #include "support/launching.h"
 #include "values.h"
 
@@ -13,18 +14,8 @@
 
 enum { COUNT = (1 << 20) + 13 };
 
-static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_device *gpu;
-
-static void must(kiln_status status, const char *what)
-{
-    if (status != KILN_OK) {
-        fprintf(stderr, "FAILED %s: %s: %s\n%s\n", what, kiln_status_name(status), report.message,
-                report.log != NULL ? report.log : "");
-        exit(1);
-    }
-}
 
 static kiln_kernel *get(const char *text)
 {

@@ -3,6 +3,7 @@
  * again and again gives equal bits. Prints a line for each case and exits 1 at the first difference.
  *
  *     device_rows [DEVICE [RUNS]]        cuda:0, 20 */
+#include "must.h"
 #include "values.h"
 
 #include <kiln/kernel.h>
@@ -16,19 +17,9 @@
 
 enum { INPUTS_MOST = 3, ARRAYS_MOST = 9 };
 
-static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_device *device;
 static int runs = 20;
-
-static void must(kiln_status status, const char *what)
-{
-    if (status != KILN_OK) {
-        fprintf(stderr, "FAILED %s: %s: %s\n%s\n", what, kiln_status_name(status), report.message,
-                report.log != NULL ? report.log : "");
-        exit(1);
-    }
-}
 
 static void *must_have(size_t bytes)
 {

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h" /* last: others have parameters of the name report */
+
 enum { BLOCKS = 8, THREADS = 128, COUNT = BLOCKS * THREADS, ROOM = 64 << 10 };
 enum { OWN = 32 << 10, OWN_WORDS = OWN / 4, LAUNCHES = 2000 }; /* OWN: static, and as much beside it */
 
-static kiln_report report = KILN_INIT(kiln_report);
 static kiln_device *device;
 static int wrong;
 
@@ -58,15 +59,6 @@ static const char text[] =
     "    out[blockIdx.x * blockDim.x + threadIdx.x] = size;\n"
     "}\n";
 static const char *const functions[] = { "fill<2>", "room", "beside", "meet", "cluster", "&ns::arrived" };
-
-static void must(kiln_status status, const char *what)
-{
-    if (status != KILN_OK) {
-        fprintf(stderr, "%s: %s: %s\n%s", what, kiln_status_name(status), report.message,
-                report.log != NULL ? report.log : "");
-        exit(1);
-    }
-}
 
 static void check(const char *what, const int *got, int (*expected)(int thread))
 {
