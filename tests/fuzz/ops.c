@@ -41,7 +41,8 @@ static void require_same(const kiln__op *op, const kiln__op_table *again)
     FUZZ_REQUIRE(kiln__op_equal(op, other, again) &&
                      strcmp(op->notes[KILN__NOTE_DOC], other->notes[KILN__NOTE_DOC]) == 0,
                  "%s comes back", op->name);
-    FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments", op->name);
+    FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= KILN__INPUTS_MAX && op->params <= KILN__OP_ARGS_MAX,
+                 "%s has arguments", op->name);
 }
 
 static void require_good(const kiln__op_table *table)
