@@ -208,6 +208,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
         mark_reduction(b, at, &node);
     if (node.depth > depth_max)
         FAIL(b, at, "the expression is nested deeper than %u: name a part of it as an op", depth_max);
+    b->out->indexed = b->out->indexed || node.kind == KILN__REAL_INDEX;
     b->out->operations += cost_of(b, &node);
     b->out->portable = b->out->portable && is_portable(b, &node);
     b->out->fast = b->out->fast || is_fast(b, &node);
@@ -385,10 +386,8 @@ static uint16_t bind_name(binder *b, kiln__word name)
         kiln__real_node node = { .kind = KILN__REAL_NUMBER, .pointed = isfinite(*constant), .value = *constant };
         return add_node(b, name.text, node);
     }
-    if (scope->free && kiln__word_is(name, "index")) {
-        b->out->indexed = true;
+    if (kiln__word_is(name, "index"))
         return add_node(b, name.text, (kiln__real_node){ .kind = KILN__REAL_INDEX });
-    }
     if (scope->free) {
         check_free_input(b, name);
         return bind_free_input(b, name);
@@ -989,6 +988,8 @@ static void finish(binder *b, const char *start)
     if (b->scope->free && out->inputs == 0)
         FAIL(b, start, "the expression takes no array%s",
              out->indexed ? ", and index alone does not say how many elements there are" : "");
+    if (!b->scope->free && out->indexed && out->reductions == 0)
+        FAIL(b, start, "index is the position along an axis, and nothing here reduces one");
     if (b->status != KILN_OK) {
         out->count = out->inputs = out->outputs = out->scalars = 0;
         return;

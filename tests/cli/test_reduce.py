@@ -40,6 +40,28 @@ def layer_norm(x, w, b):
     return (x - kept(np.mean, x)) / np.sqrt(kept(np.var, x) + 1e-5) * w + b
 
 
+def rms_norm(x, w):
+    return x / np.sqrt(kept(np.mean, x * x) + 1e-5) * w
+
+
+def cross_entropy(x, t, smoothing=0.0):
+    logs = np.log(softmax(x))
+    rows = -(1 - smoothing) * np.take_along_axis(logs, np.maximum(t, 0), -1) - smoothing * kept(np.mean, logs)
+    return np.where(t == -100, 0, rows)[:, 0]
+
+
+def gradient(function, x, grad, step=1e-6):
+    """Of the sum of grad * function(x), for each element of x, by central differences."""
+    out = np.empty_like(x)
+    for i in np.ndindex(x.shape):
+        moved = x.copy()
+        moved[i] = x[i] + step
+        above = (grad * function(moved)).sum()
+        moved[i] = x[i] - step
+        out[i] = (above - (grad * function(moved)).sum()) / (2 * step)
+    return out
+
+
 class Reductions(KilnTest):
     def run_op(self, spec, inputs, outputs=1, dtype=None, options=()):
         words = [word for i, a in enumerate(inputs) for word in ("--in", self.save(f"i{i}.npy", a))]
@@ -178,6 +200,51 @@ class Reductions(KilnTest):
         most, where = self.run_op("op=(max(x), argmax(x)) keep=1", [x], 2)
         np.testing.assert_array_equal(most, kept(np.max, x))
         np.testing.assert_array_equal(where, x.argmax(axis=-1)[:, None])
+
+    def test_losses(self):
+        x, y = self.values((6, 50), "f32"), self.values((6, 50), "f32", 2)
+        t = np.array([[3], [0], [49], [-100], [7], [7]])
+        wide, other = x.astype(F64), y.astype(F64)
+        self.assert_near(self.run_op("op=cross_entropy(x, t) dtype=(f32,i64)", [x, t], options=["--verify"]),
+                         cross_entropy(wide, t), "f32", 4, 50)
+        self.assert_near(self.run_op("op=cross_entropy(x, t, label_smoothing=0.1) dtype=(f32,i64)", [x, t]),
+                         cross_entropy(wide, t, 0.1), "f32", 4, 50)
+        squares = (wide - other) ** 2
+        self.assert_near(self.run_op("op=mean(mse_loss(x, y)) axis=all", [x, y]), squares.mean(), "f32", 2)
+        self.assert_near(self.run_op("op=sum(l1_loss(x, y)) axis=all", [x, y]), abs(wide - other).sum(), "f32", 20, 300)
+        x[:, 1] = -np.inf
+        want = cross_entropy(np.delete(wide, 1, axis=1), t - (t > 1))
+        self.assert_near(self.run_op("op=cross_entropy(x, t) dtype=(f32,i64)", [x, t]), want, "f32", 4, 50)
+        small = narrow(wide[:, 2:].astype(np.float32), "bf16")
+        want = cross_entropy(widen(small, "bf16").astype(F64), t - 2 * (t > 0))
+        got = self.run_op("op=cross_entropy(x, t) dtype=(bf16,i64)", [small, t - 2 * (t > 0)])
+        self.assert_near(got, want, "bf16", 4, 50)
+
+    def test_gradients(self):
+        x, grad, w, b = (self.values((4, 7), "f64", seed) for seed in range(4))
+        w, b, column = w[0], b[0], grad[:, :1].copy()
+        t = np.array([[3], [-100], [0], [6]])
+        mean, inverse = kept(np.mean, x), 1 / np.sqrt(kept(np.var, x) + 1e-5)
+        rms = 1 / np.sqrt(kept(np.mean, x * x) + 1e-5)
+        _, given = self.run_op("op=fused_rms_norm(x, w, eps=1e-5)", [x, w], 2)
+        self.assert_near(given, rms[:, 0], "f64", 4)
+        for text, inputs, want in (
+                ("softmax_backward", (grad, softmax(x)), gradient(softmax, x, grad)),
+                ("log_softmax_backward", (grad, np.log(softmax(x))), gradient(lambda v: np.log(softmax(v)), x, grad)),
+                ("layer_norm_backward", (grad, x, mean, inverse, w), gradient(lambda v: layer_norm(v, w, b), x, grad)),
+                ("layer_norm_weight_backward axis=0", (grad, x, mean, inverse),
+                 (gradient(lambda v: layer_norm(x, v, b), w, grad), gradient(lambda v: layer_norm(x, w, v), b, grad))),
+                ("rms_norm_backward", (grad, x, rms, w), gradient(lambda v: rms_norm(v, w), x, grad)),
+                ("rms_norm_weight_backward axis=0", (grad, x, rms), gradient(lambda v: rms_norm(x, v), w, grad)),
+                ("cross_entropy_backward dtype=(f64,f64,i64)", (column, x, t),
+                 gradient(lambda v: cross_entropy(v, t)[:, None], x, column)),
+                ("cross_entropy_backward(g, x, t, label_smoothing=0.2) dtype=(f64,f64,i64)", (column, x, t),
+                 gradient(lambda v: cross_entropy(v, t, 0.2)[:, None], x, column))):
+            with self.subTest(text=text):
+                wants = want if isinstance(want, tuple) else (want,)
+                got = self.run_op("op=" + text, inputs, len(wants))
+                for array, wanted in zip((got,) if len(wants) == 1 else got, wants):
+                    np.testing.assert_allclose(array, wanted, rtol=1e-7, atol=1e-8)
 
     def test_special_values(self):
         inf, nan = np.inf, np.nan

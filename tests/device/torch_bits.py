@@ -56,6 +56,7 @@ BINARY |= {
     "add_scaled(-3)": lambda x, y: torch.sub(x, y, alpha=3),
     "xlog1py": torch.special.xlog1py,
     "prelu": lambda x, w: A._prelu_kernel(x, w),
+    "l1_loss": lambda x, y: F.l1_loss(x, y, reduction="none"),
     "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
     "smooth_l1_loss(0.7)": lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
     "huber_loss(0.7)": lambda x, y: F.huber_loss(x, y, reduction="none", delta=0.7),
