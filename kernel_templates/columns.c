@@ -7,6 +7,9 @@
 #include "rows_example.h"
 #endif
 
+#undef KILN_FOLD
+#define KILN_FOLD j
+
 /* Places of the axis that are folded together: few, so that a sum of many loses no more than a sum of few. */
 #define KILN_CHUNK 256
 
@@ -32,13 +35,17 @@
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[begin + at * inner + j] = e##k;  \
     (void)e##k;
-#define KILN_PUT_OF_COLUMN(k)                     \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j]));
+#define KILN_PUT_OF_COLUMN(k)                                                            \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) {                                      \
+        KILN_NOT_SCANNED                                                                 \
+        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
+    }
 #define KILN_IS_FULL(k)         || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 3 + k];
 
-#define KILN_TAKE(s) kiln_take##s(&f, j, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+#define KILN_TAKE(s) KILN_TAKE_OF(s, f)
+#define KILN_TAKE_OF(s, f) \
+    kiln_take##s(&f, j, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
 
 /* One walk along the axis, for a group of neighbouring columns: a compiler makes vectors of a whole group. */
 #define KILN_STAGE(s)                                                                             \
@@ -63,6 +70,35 @@
         }                                                                                         \
         for (unsigned j = 0; j < count; j++)                                                      \
             kiln_finish##s(&all, j, &row[j], cols);                                               \
+    }
+
+/* One walk in the order of the scans, a chunk at a time: the folds of a chunk follow those of all chunks before it. */
+#define KILN_SCAN                                                                                 \
+    {                                                                                             \
+        kiln_folds_scan all, chunk, states[2];                                                    \
+        const kiln_folds_scan *const before = &states[0], *const after = &states[1];              \
+        for (unsigned j = 0; j < KILN_SPREAD; j++)                                                \
+            kiln_clear_scan(&all, j);                                                             \
+        for (unsigned long long start = 0; start < cols; start += KILN_CHUNK) {                   \
+            const unsigned long long end = cols - start < KILN_CHUNK ? cols : start + KILN_CHUNK; \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+                kiln_clear_scan(&chunk, j);                                                       \
+            states[1] = all;                                                                      \
+            for (unsigned long long i = start; i < end; i++) {                                    \
+                const unsigned long long at = KILN_REVERSE ? cols - 1 - i : i;                    \
+                states[0] = states[1];                                                            \
+                for (unsigned j = 0; j < count; j++)                                              \
+                    KILN_TAKE_OF(_scan, chunk);                                                   \
+                states[1] = all;                                                                  \
+                for (unsigned j = 0; j < KILN_SPREAD; j++)                                        \
+                    kiln_join_scan(&states[1], j, &chunk, j);                                     \
+                for (unsigned j = 0; j < count; j++) {                                            \
+                    KILN_ALL_OUT(KILN_OUT_OF_GROUP)                                               \
+                    KILN_ALL_OUT(KILN_PUT_OF_GROUP)                                               \
+                }                                                                                 \
+            }                                                                                     \
+            all = states[1];                                                                      \
+        }                                                                                         \
     }
 
 /* Computes blocks first to last - 1 of the grid: tiles of columns. args[i] points to parameter i: the outputs, the
@@ -90,6 +126,9 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
             for (unsigned j = 0; j < count; j++) {
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
+#if defined(KILN_SCANS)
+            KILN_SCAN
+#else
             for (unsigned long long at = 0; at < (0 KILN_ALL_OUT(KILN_IS_FULL) ? cols : 0); at++)
 /* No element depends on another. A compiler that is not told so tests for overlap, and runs one by one in place. */
 #if defined(__clang__)
@@ -101,6 +140,7 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
                     KILN_ALL_OUT(KILN_OUT_OF_GROUP)
                     KILN_ALL_OUT(KILN_PUT_OF_GROUP)
                 }
+#endif
         }
     }
 }

@@ -1,9 +1,9 @@
 //! template columns
-//! about    as rows, for an axis that is followed by other dimensions: the op reduces the second of three dimensions of contiguous arrays. Inputs may have the axis alone, all but the axis, or one element: layout=(full,row,column,one)
+//! about    as rows, for an axis that is followed by other dimensions: the op reduces or scans the second of three dimensions of contiguous arrays. Inputs may have the axis alone, all but the axis, or one element: layout=(full,row,column,one)
 //! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
 //! inputs   1..8
 //! size     outer, cols, inner
-//! arg      out... out otype[outer, cols, inner] inplace reduced
+//! arg      out... out otype[outer, cols, inner] inplace reduced scanned
 //! arg      x... in itype[outer, cols, inner] broadcast
 //! arg      outer uint64 = outer
 //! arg      cols uint64 = cols
@@ -11,11 +11,12 @@
 //! arg      s... f64
 //! param    vector 1,2,4,8,16 = min(8, 16 / max(bytes, out_bytes))       -- elements per memory access
 //! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : 8 -- threads of a block along the last dimension
-//! param    block  32,64,128,256,512,1024 = max(32, min(512, pow2(cols_hint * across / 4))) -- threads per block
+//! param    block  32,64,128,256,512,1024 = max(32, min(scans ? 2048 / vector : 512, pow2(cols_hint * across / 4))) -- threads per block
 //! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block))) -- blocks that share the axis
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! require  (block / 32 + 2) * across * vector <= 1280                   -- folds must fit the shared memory
+//! require  (block / across + 1) * across * vector <= 2560 || !scans     -- folds of all threads must fit the shared memory
 //! tune     cluster 1..16*2        if sm >= 90
 //! tune     across 4..32*2         if sm > 0
 //! tune     block  64..1024*2      if sm > 0
@@ -37,6 +38,9 @@
 #define KILN_DOWN  (KILN_BLOCK / KILN_ACROSS) /* threads along the axis */
 #define KILN_TILE  (KILN_ACROSS * KILN_VECTOR)
 KILN_STAGES(KILN_JOIN_LANES)
+#if defined(KILN_SCANS)
+KILN_JOIN_LANES(_scan) /* a function of that name must be known, also where the op has no stages */
+#endif
 
 /* Joins the folds of all threads, and of all blocks of the cluster, that have the same columns, in each of them. The
  * order depends on the numbers of threads and blocks alone. `parts` has a row for each warp, one for the block, and one
@@ -113,9 +117,11 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
                 *(typename kiln_lanes<KILN_RESULT(k)>::word_t *)(out##k + begin + at * inner + side(0)) = r##k.word; \
         } else _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) if (used(j))                             \
             out##k[begin + at * inner + side(j)] = r##k.lane[j];)
-#define KILN_PUT_OF_COLUMN(k)                     \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j]));
+#define KILN_PUT_OF_COLUMN(k)                                                                  \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) {                                            \
+        KILN_NOT_SCANNED                                                                       \
+        out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
+    }
 
 #define KILN_COLUMN_STAGE(s)                                                                                       \
     {                                                                                                              \
@@ -131,6 +137,83 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
         kiln_gather(f, parts);                                                                                     \
         _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_finish(&f[j], 0, &row[j], cols);         \
     }
+
+#if defined(KILN_SCANS)
+
+/* Of the columns of a thread the folds of its part of the axis: in their place those of all parts before it, in the
+ * order of the threads along the axis and of the blocks of the cluster. `parts` has a row for each thread along the
+ * axis, and one for all of them. All threads call it. */
+KILN_FN void kiln_scan_parts(kiln_folds_scan *f, kiln_folds_scan (*parts)[KILN_TILE])
+{
+    const unsigned own = threadIdx.x % KILN_ACROSS * KILN_VECTOR, down = threadIdx.x / KILN_ACROSS;
+#pragma unroll
+    for (unsigned j = 0; j < KILN_VECTOR; j++)
+        parts[down][own + j] = f[j];
+    __syncthreads();
+    for (unsigned c = threadIdx.x; c < KILN_TILE; c += KILN_BLOCK) {
+        kiln_folds_scan all;
+        kiln_clear(&all, 0);
+        for (unsigned i = 0; i < KILN_DOWN; i++) {
+            const kiln_folds_scan part = parts[i][c];
+            parts[i][c] = all;
+            kiln_join(&all, 0, &part, 0);
+        }
+        parts[KILN_DOWN][c] = all;
+    }
+    if (KILN_CLUSTER > 1)
+        kiln_meet();
+    else
+        __syncthreads();
+#pragma unroll
+    for (unsigned j = 0; j < KILN_VECTOR; j++) {
+        kiln_clear(&f[j], 0);
+        for (unsigned i = 0; i < blockIdx.x % KILN_CLUSTER; i++) {
+            kiln_folds_scan of;
+            kiln_fetch_folds(&of, &parts[KILN_DOWN][own + j], i);
+            kiln_join(&f[j], 0, &of, 0);
+        }
+        kiln_join(&f[j], 0, &parts[down][own + j], 0);
+    }
+}
+
+#define KILN_TAKE_SCAN(f) kiln_take(&f, 0, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+#define KILN_IN_ORDER(i)  (KILN_REVERSE ? cols - 1 - (i) : (i))
+
+/* The results: a thread has a part of the axis of its own, which it walks over once for its folds, unless the part is
+ * the whole axis, and once from the folds before it on. */
+#define KILN_SCAN                                                                                                     \
+    {                                                                                                                 \
+        __shared__ kiln_folds_scan parts[KILN_DOWN + 1][KILN_TILE];                                                   \
+        kiln_folds_scan f[KILN_VECTOR];                                                                               \
+        const unsigned long long part = (cols + (KILN_CLUSTER * KILN_DOWN - 1)) / (KILN_CLUSTER * KILN_DOWN),         \
+                                 begins = first * part < cols ? first * part : cols,                                  \
+                                 ends = cols - begins < part ? cols : begins + part;                                  \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0);                            \
+        if (KILN_CLUSTER * KILN_DOWN > 1) {                                                                           \
+            _Pragma("unroll 4") for (unsigned long long i = begins; i < ends; i++)                                    \
+            {                                                                                                         \
+                const unsigned long long at = KILN_IN_ORDER(i);                                                       \
+                KILN_ALL(KILN_WORD)                                                                                   \
+                _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE_SCAN(f[j]);                    \
+            }                                                                                                         \
+            kiln_scan_parts(f, parts);                                                                                \
+        }                                                                                                             \
+        _Pragma("unroll 4") for (unsigned long long i = begins; i < ends; i++)                                        \
+        {                                                                                                             \
+            const unsigned long long at = KILN_IN_ORDER(i);                                                           \
+            KILN_ALL(KILN_WORD)                                                                                       \
+            KILN_ALL_OUT(KILN_OUT_WORDS)                                                                              \
+            _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)                                              \
+            {                                                                                                         \
+                const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j];                       \
+                KILN_TAKE_SCAN(f[j]);                                                                                 \
+                KILN_ALL_OUT(KILN_OUT_ELEMENTS)                                                                       \
+            }                                                                                                         \
+            KILN_ALL_OUT(KILN_PUT_WORDS)                                                                              \
+        }                                                                                                             \
+    }
+
+#endif
 
 #undef KILN_PARAMETERS
 #define KILN_PARAMETERS                                                                                      \
@@ -160,6 +243,9 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
             if (used(j)) {
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
+#if defined(KILN_SCANS)
+    KILN_SCAN
+#else
 #pragma unroll 2
     for (unsigned long long at = first; at < cols; at += KILN_CLUSTER * KILN_DOWN) {
         KILN_ALL(KILN_WORD)
@@ -170,23 +256,18 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
         }
         KILN_ALL_OUT(KILN_PUT_WORDS)
     }
+#endif
     kiln_meet(); /* another block may still read this one's folds */
 }
 
-#define KILN_OUT_NAME(k)    out##k
-#define KILN_IN_NAME(k)     x##k
-#define KILN_SCALAR_NAME(k) , s##k
-#define KILN_NAMES \
-    KILN_EACH_OUT(KILN_OUT_NAME), KILN_EACH(KILN_IN_NAME), outer, cols, inner KILN_ALL_SCALARS(KILN_SCALAR_NAME)
-
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_vector(KILN_PARAMETERS)
 {
-    kiln_reduce<true>(KILN_NAMES);
+    kiln_reduce<true>(KILN_NAMES(outer, cols, inner));
 }
 
 /* The same with one element to an access, for arrays that are not aligned to words, and for an extent that words do not
  * divide. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_scalar(KILN_PARAMETERS)
 {
-    kiln_reduce<false>(KILN_NAMES);
+    kiln_reduce<false>(KILN_NAMES(outer, cols, inner));
 }

@@ -57,6 +57,30 @@
         kiln_finish##s(&all, 0, &row, cols);                                                      \
     }
 
+/* One walk over the row in the order of the scans, a chunk at a time: the folds of a chunk follow those of all chunks
+ * before it, so that a sum of many loses no more than a sum of few. */
+#define KILN_SCAN                                                                                                      \
+    {                                                                                                                  \
+        kiln_folds_scan all, chunk, states[2];                                                                         \
+        const kiln_folds_scan *const before = &states[0], *const after = &states[1];                                   \
+        kiln_clear_scan(&all, 0);                                                                                      \
+        for (unsigned long long start = 0; start < cols; start += KILN_SPREAD * 8) {                                   \
+            const unsigned long long end = cols - start < KILN_SPREAD * 8 ? cols : start + KILN_SPREAD * 8;            \
+            kiln_clear_scan(&chunk, 0);                                                                                \
+            states[1] = all;                                                                                           \
+            for (unsigned long long i = start; i < end; i++) {                                                         \
+                const unsigned long long at = KILN_REVERSE ? cols - 1 - i : i;                                         \
+                states[0] = states[1];                                                                                 \
+                kiln_take_scan(&chunk, 0, &row, KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
+                states[1] = all;                                                                                       \
+                kiln_join_scan(&states[1], 0, &chunk, 0);                                                              \
+                KILN_ALL_OUT(KILN_OUT_ELEMENT)                                                                         \
+                KILN_ALL_OUT(KILN_PUT_ELEMENT)                                                                         \
+            }                                                                                                          \
+            all = states[1];                                                                                           \
+        }                                                                                                              \
+    }
+
 /* Computes blocks begin to end - 1 of the grid, of as many rows as have 65536 elements, or of one. args[i] points to
  * parameter i: the outputs, the inputs, rows, cols, the scalars. An output may be one of the inputs. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
@@ -77,6 +101,9 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
         KILN_ALL(KILN_BEGIN)
         KILN_STAGES(KILN_STAGE)
         KILN_ALL_OUT(KILN_PUT_COLUMN)
+#if defined(KILN_SCANS)
+        KILN_SCAN
+#else
 /* No element depends on another. A compiler that is not told so tests for overlap, and runs one by one in place. */
 #if defined(__clang__)
 #pragma clang loop vectorize(assume_safety)
@@ -87,5 +114,6 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
             KILN_ALL_OUT(KILN_OUT_ELEMENT)
             KILN_ALL_OUT(KILN_PUT_ELEMENT)
         }
+#endif
     }
 }

@@ -1,22 +1,23 @@
 //! template rows
-//! about    out, ... = op(x, y, ...) for contiguous arrays of rows and columns, where the op reduces the columns: softmax(x), sum(x * y). An output that has one value for each row has one column; inputs may have one row, one column or one element for all: layout=(full,row,column,one)
+//! about    out, ... = op(x, y, ...) for contiguous arrays of rows and columns, where the op reduces the columns: softmax(x), sum(x * y), or scans them: cumsum(x). An output that has one value for each row has one column; inputs may have one row, one column or one element for all: layout=(full,row,column,one)
 //! dtype    f32, f64, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, bool
 //! inputs   1..8
 //! size     rows, cols
-//! arg      out... out otype[rows, cols] inplace reduced
+//! arg      out... out otype[rows, cols] inplace reduced scanned
 //! arg      x... in itype[rows, cols] broadcast
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
 //! arg      s... f64
-//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), 1024) -- threads per row
+//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), scans ? 256 : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
-//! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(128 / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps
-//! param    form   kept,ends,walk = cols_hint > lanes * elems ? walk : cols_hint % vector != 0 ? ends : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage
+//! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max((scans ? 64 : 128) / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
+//! param    form   kept,ends,walk = scans || cols_hint > lanes * elems ? walk : cols_hint % vector != 0 ? ends : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage, and for scans
 //! param    cache  plain,stream = plain                                  -- cache hint of loads and stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  block % lanes == 0                                           -- block must be a multiple of lanes
 //! require  vector * max(bytes, out_bytes) <= (sm >= 100 ? 32 : 16)      -- vector must not exceed 16 bytes per access (32 from sm_100 on)
+//! require  form == 2 || !scans                                         -- an op that scans takes form=walk
 //! tune     lanes  4..1024*2       if sm > 0
 //! tune     block  64..1024*2      if sm > 0
 //! tune     elems  1..128*2        if sm > 0
@@ -25,7 +26,7 @@
 //! tune     form   kept,ends,walk  if sm > 0
 //! bound    sm == 0 || elems * bytes <= 128                              -- more than 128 bytes per thread do not fit its registers
 //! grid     sm == 0 ? (rows + max(65536 / max(cols, 1), 1) - 1) / max(65536 / max(cols, 1), 1) : (rows + (block / lanes - 1)) / (block / lanes)
-//! entry    kiln_vector align vector * max(bytes, out_bytes) if form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
+//! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
 //! entry    kiln_scalar align 1
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses, the
@@ -46,6 +47,10 @@
 #endif
 
 KILN_STAGES(KILN_JOIN_LANES)
+#if defined(KILN_SCANS)
+KILN_JOIN_LANES(_scan) /* a function of that name must be known, also where the op has no stages */
+KILN_SCAN_LANES(_scan)
+#endif
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 #define KILN_PARTS    (KILN_BLOCK / 32)
@@ -179,6 +184,135 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
 #else
 
+#if defined(KILN_SCANS)
+
+/* ---- Scans of a row of any length */
+
+/* Of `count` folds of each thread of a row, numbered as the elements are, first by `m`: in each the folds of all before
+ * it, which follow those in *carry. Then *carry has them all. `parts` has one for each word of a warp, and one more. */
+template <unsigned count> KILN_FN void kiln_scan_folds(kiln_folds_scan (&f)[count], kiln_folds_scan *carry,
+                                                       kiln_folds_scan *parts)
+{
+    const unsigned warp = threadIdx.x % KILN_LANES / 32, t = threadIdx.x % 32;
+    if (KILN_LANES <= 32) {
+#pragma unroll
+        for (unsigned m = 0; m < count; m++) {
+            kiln_folds_scan all, before = *carry;
+            kiln_scan_lanes<(KILN_LANES < 32 ? KILN_LANES : 32)>(&f[m], &all);
+            kiln_join(carry, 0, &all, 0);
+            kiln_join(&before, 0, &f[m], 0);
+            f[m] = before;
+        }
+        return;
+    }
+#pragma unroll
+    for (unsigned m = 0; m < count; m++) {
+        kiln_folds_scan all;
+        kiln_scan_lanes<32>(&f[m], &all);
+        if (t == 0)
+            parts[m * KILN_WARPS + warp] = all;
+    }
+    __syncthreads();
+    if (warp == 0) {
+        for (unsigned i = t; i < (count * KILN_WARPS + 31) / 32 * 32; i += 32) {
+            kiln_folds_scan all, own, before = *carry;
+            kiln_clear(&own, 0);
+            if (i < count * KILN_WARPS)
+                own = parts[i];
+            kiln_scan_lanes<32>(&own, &all);
+            kiln_join(carry, 0, &all, 0);
+            kiln_join(&before, 0, &own, 0);
+            if (i < count * KILN_WARPS)
+                parts[i] = before;
+        }
+        if (t == 0)
+            parts[count * KILN_WARPS] = *carry;
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned m = 0; m < count; m++) {
+        kiln_folds_scan before = parts[m * KILN_WARPS + warp];
+        kiln_join(&before, 0, &f[m], 0);
+        f[m] = before;
+    }
+    *carry = parts[count * KILN_WARPS];
+}
+
+/* Of input k the words of a chunk, of `width` elements, and one of them. */
+#define KILN_CHUNK(k) kiln_lanes<KILN_TYPE(k)> h##k[KILN_LAYOUT##k <= KILN_LAYOUT_ROW ? count : 1];
+#define KILN_READ(k)                                                                              \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && width > 1)                                          \
+        h##k[m].word = kiln_fetch(p##k + word * width, 0);                                        \
+    else if (KILN_LAYOUT##k <= KILN_LAYOUT_ROW)                                                   \
+        _Pragma("unroll") for (unsigned j = 0; j < width; j++) h##k[m].lane[j] = p##k[word * width + j];
+#define KILN_LANE(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : h##k[m].lane[j])
+#define KILN_OUT_LANE_OF_SCAN(k) \
+    KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_LANE));)
+#define KILN_PUT_OF_SCAN(k)                          \
+    KILN_IF_FULL(                                    \
+        KILN_OUT_LAYOUT##k,                          \
+        if (width > 1) kiln_put(q##k + word * width, 0, r##k.word); \
+        else q##k[word] = r##k.lane[0];)
+
+/* Number i of the words, or s of the elements of one, as the scan has them. */
+#define KILN_IN_ORDER(i, count) (KILN_REVERSE ? (count) - 1 - (i) : (i))
+
+/* The results of a row whose values are known, which consists of words of `width` elements. A chunk is folded while it
+ * is in registers: each word, then the words, then each element from the folds before its word on. */
+template <unsigned width> KILN_FN void kiln_scan_row(KILN_PARAMETERS, const kiln_row &values)
+{
+    constexpr unsigned count = width > 1 || KILN_ELEMS < 8 ? KILN_ELEMS / width : 8;
+    __shared__ kiln_folds_scan parts[2][KILN_ROWS][KILN_LANES > 32 ? count * KILN_WARPS + 1 : 1];
+    KILN_BEGIN_ROW
+    const unsigned long long words = cols / width;
+    kiln_folds_scan carry;
+    kiln_clear(&carry, 0);
+    row = values;
+    for (unsigned long long first = 0, odd = 0; first < words; first += count * KILN_LANES, odd ^= 1) {
+        KILN_ALL(KILN_CHUNK)
+        kiln_folds_scan f[count];
+#pragma unroll
+        for (unsigned m = 0; m < count; m++) {
+            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
+            if (used && i < words) {
+                KILN_ALL(KILN_READ)
+            }
+            (void)word;
+        }
+#pragma unroll
+        for (unsigned m = 0; m < count; m++) {
+            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
+            kiln_clear(&f[m], 0);
+#pragma unroll
+            for (unsigned s = 0; s < width; s++) {
+                const unsigned j = KILN_IN_ORDER(s, width);
+                const unsigned long long at = word * width + j;
+                if (used && i < words)
+                    KILN_TAKE(f[m], KILN_LANE);
+            }
+        }
+        kiln_scan_folds(f, &carry, parts[odd][threadIdx.x / KILN_LANES]);
+#pragma unroll
+        for (unsigned m = 0; m < count; m++) {
+            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
+            KILN_ALL_OUT(KILN_OUT_WORD)
+#pragma unroll
+            for (unsigned s = 0; s < width; s++) {
+                const unsigned j = KILN_IN_ORDER(s, width);
+                const unsigned long long at = word * width + j;
+                const kiln_folds_scan last = f[m], *const before = &last, *const after = &f[m];
+                KILN_TAKE(f[m], KILN_LANE);
+                KILN_ALL_OUT(KILN_OUT_LANE_OF_SCAN)
+            }
+            if (used && i < words) {
+                KILN_ALL_OUT(KILN_PUT_OF_SCAN)
+            }
+        }
+    }
+}
+
+#endif
+
 /* ---- A row of any length */
 
 #define KILN_WORD(k)                                                                              \
@@ -215,6 +349,9 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
     KILN_STAGES(KILN_STAGE)
     KILN_PUT_COLUMNS
+#if defined(KILN_SCANS)
+    kiln_scan_row<KILN_VECTOR>(KILN_NAMES(rows, cols), row);
+#else
     for (unsigned long long i = lane; i < words; i += KILN_LANES) {
         KILN_ALL(KILN_WORD)
         KILN_ALL_OUT(KILN_OUT_WORD)
@@ -227,6 +364,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
         KILN_ALL_OUT(KILN_PUT)
     }
     KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
+#endif
 }
 
 #endif
@@ -250,8 +388,12 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
 
     KILN_STAGES(KILN_STAGE)
     KILN_PUT_COLUMNS
+#if defined(KILN_SCANS)
+    kiln_scan_row<1>(KILN_NAMES(rows, cols), row);
+#else
     for (unsigned long long at = lane; at < end; at += KILN_LANES) {
         KILN_ALL_OUT(KILN_OUT_ELEMENT)
         KILN_ALL_OUT(KILN_PUT_ELEMENT)
     }
+#endif
 }

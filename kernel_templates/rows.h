@@ -24,16 +24,29 @@
 /* The number by which a variance of n elements is divided. */
 #define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
 
+/* Where the op scans, the folds number KILN_FOLD of the elements before a place and of those up to it; none, for a
+ * whole row. */
+#define KILN_FOLD 0
+#if defined(KILN_SCANS)
+#define KILN_SCANNED     , before, after, KILN_FOLD
+#define KILN_NOT_SCANNED const kiln_folds_scan *const before = 0, *const after = 0;
+#else
+#define KILN_SCANNED
+#define KILN_NOT_SCANNED
+#endif
+
 /* The result of output k from an element of each input, at a place of the axis, with the values of a row; and at column
  * `at` of the one row. */
 #define KILN_RESULT_AT(k, element, place, values) \
-    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(place), values)
+    kiln_value##k(KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(place), values KILN_SCANNED)
 #define KILN_RESULT_OF(k, element) KILN_RESULT_AT(k, element, at, &row)
 
 /* Of output k: its element where it has one for the row, and another, which is calculated before any is stored. */
-#define KILN_PUT_COLUMN(k)                        \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
-        out##k[line] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_CONSTANT, 0, &row));
+#define KILN_PUT_COLUMN(k)                                                       \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) {                              \
+        KILN_NOT_SCANNED                                                         \
+        out##k[line] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_CONSTANT, 0, &row)); \
+    }
 #define KILN_OUT_ELEMENT(k)     \
     const KILN_RESULT(k) e##k = \
         KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
@@ -51,6 +64,13 @@
 #define KILN_PARAMETERS                                                                                     \
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols \
                                                                KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
+
+/* Its parameters as arguments, but for the sizes. */
+#define KILN_OUT_NAME(k)    out##k
+#define KILN_IN_NAME(k)     x##k
+#define KILN_SCALAR_NAME(k) , s##k
+#define KILN_NAMES(...) \
+    KILN_EACH_OUT(KILN_OUT_NAME), KILN_EACH(KILN_IN_NAME), __VA_ARGS__ KILN_ALL_SCALARS(KILN_SCALAR_NAME)
 
 /* Of input k: its row, and the element that it has for the whole row. */
 #define KILN_BEGIN(k)                                                                                        \
@@ -125,6 +145,28 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             KILN_FOLDS##s(KILN_RECEIVE);                                                         \
             kiln_join(f, 0, &g, 0);                                                              \
         }                                                                                        \
+    }
+
+/* In each thread of a group of `lanes` neighbours the folds of the threads before it, in their order, and in *all those
+ * of all threads. */
+#define KILN_SEND_UP(a)  g.a[0] = __shfl_up_sync(0xffffffffu, own.a[0], distance, lanes);
+#define KILN_SEND_ALL(a) all->a[0] = __shfl_sync(0xffffffffu, own.a[0], lanes - 1, lanes);
+#define KILN_SCAN_LANES(s)                                                                            \
+    template <unsigned lanes> KILN_FN void kiln_scan_lanes(kiln_folds##s *f, kiln_folds##s *all)      \
+    {                                                                                                 \
+        const unsigned lane = threadIdx.x % lanes;                                                    \
+        kiln_folds##s own = *f, g;                                                                    \
+        _Pragma("unroll") for (unsigned distance = 1; distance < lanes; distance *= 2)                \
+        {                                                                                             \
+            KILN_FOLDS##s(KILN_SEND_UP);                                                              \
+            kiln_join(&g, 0, &own, 0);                                                                \
+            own = lane >= distance ? g : own;                                                         \
+        }                                                                                             \
+        const unsigned distance = 1;                                                                  \
+        KILN_FOLDS##s(KILN_SEND_UP);                                                                  \
+        KILN_FOLDS##s(KILN_SEND_ALL);                                                                 \
+        kiln_clear(f, 0);                                                                             \
+        *f = lane > 0 ? g : *f;                                                                       \
     }
 
 /* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and

@@ -174,24 +174,42 @@ static void mark_node(const binder *b, kiln__real_node *node)
         node->constant = node->constant && nodes[node->args[i]].constant;
         node->scalar = node->scalar || nodes[node->args[i]].scalar;
         node->varies = node->varies || nodes[node->args[i]].varies;
+        node->scans = node->scans || nodes[node->args[i]].scans;
     }
     if (node->body > 0) {
         node->varies = nodes[node->body].varies;
+        node->scans = nodes[node->body].scans;
         node->depth = nodes[node->body].depth;
     }
     node->scalar = node->scalar && node->constant;
     node->depth = (uint16_t)(node->depth + depth_of(b, node));
 }
 
+/* All scans go along the axis in one walk, and so in one direction. */
+static void mark_scan(binder *b, const char *at, kiln__real_node *node)
+{
+    const bool reverse = ((unsigned)node->value & KILN__SCAN_REVERSE) != 0;
+    if (b->out->scans && b->out->reverse != reverse)
+        FAIL(b, at, "one scan begins at the end of the axis, and another does not: calculate one by itself");
+    node->scans = b->out->scans = true;
+    b->out->reverse = reverse;
+}
+
 /* The value of a reduction is the same along the axis, and its argument is not. */
 static void mark_reduction(binder *b, const char *at, kiln__real_node *node)
 {
     kiln__reduction reduction = (kiln__reduction)node->index;
+    const bool scans = kiln__reduction_scans(reduction);
     if (!node->varies)
-        FAIL(b, at, "%s reduces an axis, and its argument is the same all along it", kiln__reduction_name(reduction));
+        FAIL(b, at, "%s %s an axis, and its argument is the same all along it", kiln__reduction_name(reduction),
+             scans ? "scans" : "reduces");
     if (b->out->reductions == KILN__REAL_REDUCTIONS_MAX)
         FAIL(b, at, "an expression reduces at most %d times", KILN__REAL_REDUCTIONS_MAX);
-    node->varies = false;
+    if (node->scans)
+        FAIL(b, at, "%s of a scan: calculate the scan by itself, then this", kiln__reduction_name(reduction));
+    node->varies = scans;
+    if (scans)
+        mark_scan(b, at, node);
     b->out->reductions++;
     b->out->summed = b->out->summed || !kiln__reduction_is_exact(reduction);
 }
@@ -612,28 +630,30 @@ static bool is_reduction(const kiln__node *call)
     return reduces && (call->count == 1 || kiln__primitive_find(call->text) < 0);
 }
 
-/* The value of correction=, behind the argument. */
-static double bind_correction(binder *b, const kiln__node *call, kiln__reduction reduction)
+/* The value of an argument behind the first: correction=, or exclusive= and reverse=, which are bits. */
+static double bind_option(binder *b, const kiln__node *named, kiln__reduction reduction)
 {
-    const kiln__node *nodes = b->tree->nodes, *named = &nodes[nodes[call->first].next];
-    const kiln__real_node *value = &b->out->nodes[b->bound[named - nodes]];
-    if (named->kind != KILN__NODE_NAMED || !kiln__word_is(named->text, "correction") ||
-        !kiln__reduction_corrects(reduction))
+    const kiln__real_node *value = &b->out->nodes[b->bound[named - b->tree->nodes]];
+    const bool scans = kiln__reduction_scans(reduction), corrects = kiln__reduction_corrects(reduction);
+    const bool exclusive = kiln__word_is(named->text, "exclusive"), reverse = kiln__word_is(named->text, "reverse");
+    if (named->kind != KILN__NODE_NAMED || !(scans ? exclusive || reverse : corrects) ||
+        (corrects && !kiln__word_is(named->text, "correction")))
         FAIL(b, named->text.text, "%s takes an array%s", kiln__reduction_name(reduction),
-             kiln__reduction_corrects(reduction) ? " and correction=NUMBER" : " and nothing else");
-    else if (value->kind != KILN__REAL_NUMBER)
-        FAIL(b, named->text.text, "correction is a number");
+             corrects ? " and correction=NUMBER"
+             : scans  ? ", exclusive=1 and reverse=1"
+                      : " and nothing else");
+    else if (value->kind != KILN__REAL_NUMBER || (scans && value->value != 0 && value->value != 1))
+        FAIL(b, named->text.text, "%s is %s", kiln__word_quote(named->text).text, scans ? "0 or 1" : "a number");
     if (b->status != KILN_OK)
         return 0;
-    b->out->count -= value + 1 == &b->out->nodes[b->out->count]; /* it is no value of the expression */
-    return value->value;
+    return value->value * (exclusive ? KILN__SCAN_EXCLUSIVE : reverse ? KILN__SCAN_REVERSE : 1);
 }
 
 static uint16_t bind_reduction(binder *b, const kiln__node *call)
 {
     kiln__reduction reduction = kiln__reduction_find(call->text);
     kiln__real_node node = { .kind = KILN__REAL_REDUCTION, .index = (uint16_t)reduction, .count = 1 };
-    const uint32_t most = kiln__reduction_corrects(reduction) ? 2 : 1;
+    const uint32_t most = kiln__reduction_scans(reduction) ? 3 : kiln__reduction_corrects(reduction) ? 2 : 1;
     if (call->count < 1 || call->count > most)
         refuse_count(b, call->text, 1, most, call->count);
     else if (b->tree->nodes[call->first].kind == KILN__NODE_NAMED)
@@ -641,8 +661,14 @@ static uint16_t bind_reduction(binder *b, const kiln__node *call)
     if (b->status != KILN_OK)
         return 0;
     node.args[0] = b->bound[call->first];
-    if (call->count > 1)
-        node.value = bind_correction(b, call, reduction);
+    uint32_t numbers = 0; /* those that stand last are no values of the expression */
+    for (uint32_t child = b->tree->nodes[call->first].next, i = 1; i < call->count; i++) {
+        const double option = bind_option(b, &b->tree->nodes[child], reduction);
+        node.value = most == 3 ? (double)((unsigned)node.value | (unsigned)option) : option;
+        numbers += b->bound[child] + call->count - i == b->out->count;
+        child = b->tree->nodes[child].next;
+    }
+    b->out->count -= numbers;
     return add_node(b, call->text.text, node);
 }
 

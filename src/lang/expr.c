@@ -102,8 +102,12 @@ static void append_reduction(const writer *w, const kiln__real_node *node)
     kiln__number_format(number, node->value);
     kiln__text_printf(w->out, "%s(", kiln__reduction_name((kiln__reduction)node->index));
     append_node(w, node->args[0], BINDS_CHOICE);
-    if (node->value != 0)
+    if (kiln__reduction_scans((kiln__reduction)node->index)) {
+        kiln__text_append(w->out, (unsigned)node->value & KILN__SCAN_EXCLUSIVE ? ",exclusive=1" : "");
+        kiln__text_append(w->out, (unsigned)node->value & KILN__SCAN_REVERSE ? ",reverse=1" : "");
+    } else if (node->value != 0) {
         kiln__text_printf(w->out, ",correction=%s", number);
+    }
     kiln__text_append(w->out, ")");
 }
 

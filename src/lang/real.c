@@ -203,8 +203,11 @@ static void emit_reduced(const writer *w, uint16_t index, kiln__dtype in)
     const kiln__real_node *node = &w->real->nodes[index];
     if (node->kind == KILN__REAL_OP)
         emit_value(w, node->body, in);
-    else
+    else if (!kiln__reduction_scans((kiln__reduction)node->index))
         kiln__text_printf(w->out, "row->r%u", w->style->places[index]);
+    else
+        kiln__text_printf(w->out, "%s->a%u[j]", (unsigned)node->value & KILN__SCAN_EXCLUSIVE ? "before" : "after",
+                          w->style->places[index]);
 }
 
 static bool is_eager(const writer *w)

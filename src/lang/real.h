@@ -4,8 +4,8 @@
  * sixth), with C's suffix f rounded to float32; inf; the names of inputs and parameters; calls of functions and ops. A
  * comparison is 1 or 0, and every value but 0 is true. "where a = EXPRESSION, b = EXPRESSION" behind an expression
  * names values that it has several times; b may use a. A reduction, sum(x) or max(x), has one value for all elements of
- * an axis. The grammar is closed, and expressions are bounded in length and depth, so that no text costs a compiler
- * more than one of Kiln's own ops. Pure. */
+ * an axis. A scan, cumsum(x), has one for each, of those up to it. The grammar is closed. Expressions are bounded in
+ * length and depth, so that no text costs a compiler more than one of Kiln's own ops. Pure. */
 #ifndef KILN_LANG_REAL_H
 #define KILN_LANG_REAL_H
 
@@ -35,7 +35,7 @@ typedef enum kiln__real_kind {
     KILN__REAL_CHOICE,
     KILN__REAL_FUNCTION, /* index: into the table of primitives */
     KILN__REAL_OP,       /* index: into the table of ops */
-    KILN__REAL_REDUCTION /* index: a kiln__reduction; value: the correction of var and std */
+    KILN__REAL_REDUCTION /* index: a kiln__reduction; value: the correction of var and std, the bits of a scan */
 } kiln__real_kind;
 
 typedef struct kiln__real_node {
@@ -46,6 +46,7 @@ typedef struct kiln__real_node {
     bool scalar;    /* a constant that has a parameter */
     bool truth;     /* the value is that of a comparison */
     bool varies;    /* along the axis: it takes an input or the index other than through a reduction */
+    bool scans;     /* it takes the value of a scan */
     bool inside;    /* it is of the body of an op */
     uint16_t index, depth, count;
     uint16_t body; /* of an op that reduces: the node whose value it is, its definition with these arguments; else 0 */
@@ -73,7 +74,9 @@ struct kiln__real {
     bool exact;          /* it has the same bits on every device */
     bool indexed;        /* it takes the number of the element */
     bool summed;         /* it has sums or products along the axis, whose bits depend on the order of the elements */
-    uint32_t reductions; /* how many nodes reduce the axis */
+    bool scans;          /* it has scans */
+    bool reverse;        /* which begin at the end of the axis */
+    uint32_t reductions; /* how many nodes reduce or scan the axis */
     /* Of the expression of a spec, which names them itself; an output may have no name. */
     char input_names[KILN__INPUTS_MAX][KILN__OP_NAME_SIZE];
     char output_names[KILN__OUTPUTS_MAX][KILN__OP_NAME_SIZE];

@@ -11,20 +11,26 @@ static const struct {
     result result;
     bool exact;
     const char *calls[2];
+    bool scans;
+    kiln__reduction scanned; /* of a scan: the reduction of the elements so far */
 } reductions[KILN__REDUCTIONS] = {
-    [KILN__REDUCE_SUM] = { "sum", RESULT_LONG, false, { NULL } },
-    [KILN__REDUCE_MEAN] = { "mean", RESULT_REAL, false, { NULL } },
-    [KILN__REDUCE_PROD] = { "prod", RESULT_LONG, false, { NULL } },
-    [KILN__REDUCE_MAX] = { "max", RESULT_SAME, true, { NULL } },
-    [KILN__REDUCE_MIN] = { "min", RESULT_SAME, true, { NULL } },
-    [KILN__REDUCE_ARGMAX] = { "argmax", RESULT_INDEX, true, { NULL } },
-    [KILN__REDUCE_ARGMIN] = { "argmin", RESULT_INDEX, true, { NULL } },
-    [KILN__REDUCE_ANY] = { "any", RESULT_TRUTH, true, { NULL } },
-    [KILN__REDUCE_ALL] = { "all", RESULT_TRUTH, true, { NULL } },
-    [KILN__REDUCE_VAR] = { "var", RESULT_REAL, false, { NULL } },
-    [KILN__REDUCE_STD] = { "std", RESULT_REAL, false, { "sqrt" } },
-    [KILN__REDUCE_NORM] = { "norm", RESULT_REAL, false, { "sqrt" } },
-    [KILN__REDUCE_LOGSUMEXP] = { "logsumexp", RESULT_REAL, false, { "exp", "log" } },
+    [KILN__REDUCE_SUM] = { "sum", RESULT_LONG, false, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_MEAN] = { "mean", RESULT_REAL, false, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_PROD] = { "prod", RESULT_LONG, false, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_MAX] = { "max", RESULT_SAME, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_MIN] = { "min", RESULT_SAME, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_ARGMAX] = { "argmax", RESULT_INDEX, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_ARGMIN] = { "argmin", RESULT_INDEX, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_ANY] = { "any", RESULT_TRUTH, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_ALL] = { "all", RESULT_TRUTH, true, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_VAR] = { "var", RESULT_REAL, false, { NULL }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_STD] = { "std", RESULT_REAL, false, { "sqrt" }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_NORM] = { "norm", RESULT_REAL, false, { "sqrt" }, false, KILN__REDUCTIONS },
+    [KILN__REDUCE_LOGSUMEXP] = { "logsumexp", RESULT_REAL, false, { "exp", "log" }, false, KILN__REDUCTIONS },
+    [KILN__SCAN_SUM] = { "cumsum", RESULT_LONG, false, { NULL }, true, KILN__REDUCE_SUM },
+    [KILN__SCAN_PROD] = { "cumprod", RESULT_LONG, false, { NULL }, true, KILN__REDUCE_PROD },
+    [KILN__SCAN_MAX] = { "cummax", RESULT_SAME, true, { NULL }, true, KILN__REDUCE_MAX },
+    [KILN__SCAN_MIN] = { "cummin", RESULT_SAME, true, { NULL }, true, KILN__REDUCE_MIN },
 };
 
 const char *kiln__reduction_name(kiln__reduction reduction)
@@ -38,6 +44,16 @@ kiln__reduction kiln__reduction_find(kiln__word name)
     while (i < KILN__REDUCTIONS && !kiln__word_is(name, reductions[i].name))
         i++;
     return (kiln__reduction)i;
+}
+
+bool kiln__reduction_scans(kiln__reduction reduction)
+{
+    return reductions[reduction].scans;
+}
+
+kiln__reduction kiln__reduction_of_scan(kiln__reduction scan)
+{
+    return reductions[scan].scans ? reductions[scan].scanned : scan;
 }
 
 bool kiln__reduction_corrects(kiln__reduction reduction)

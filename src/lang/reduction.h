@@ -1,4 +1,5 @@
-/* The functions that reduce an axis to one value, such as sum and max: their names and the types of their values. */
+/* The functions of an axis: reductions such as sum, which have one value for it, and scans such as cumsum, which have
+ * one for each element, of those up to it. Their names and the types of their values. */
 #ifndef KILN_LANG_REDUCTION_H
 #define KILN_LANG_REDUCTION_H
 
@@ -19,6 +20,10 @@ typedef enum kiln__reduction {
     KILN__REDUCE_STD,
     KILN__REDUCE_NORM,
     KILN__REDUCE_LOGSUMEXP,
+    KILN__SCAN_SUM,
+    KILN__SCAN_PROD,
+    KILN__SCAN_MAX,
+    KILN__SCAN_MIN,
     KILN__REDUCTIONS
 } kiln__reduction;
 
@@ -26,6 +31,13 @@ const char *kiln__reduction_name(kiln__reduction reduction);
 
 /* KILN__REDUCTIONS if there is none of that name. */
 kiln__reduction kiln__reduction_find(kiln__word name);
+
+/* What a scan differs in, as bits: its value leaves out the element itself; it begins at the end of the axis. */
+enum { KILN__SCAN_EXCLUSIVE = 1, KILN__SCAN_REVERSE = 2 };
+
+/* Whether it is a scan, and the reduction that the value of its last element is; another is itself. */
+bool kiln__reduction_scans(kiln__reduction reduction);
+kiln__reduction kiln__reduction_of_scan(kiln__reduction scan);
 
 /* Whether it takes correction=, a number that it subtracts from the count of the elements: var and std. */
 bool kiln__reduction_corrects(kiln__reduction reduction);

@@ -62,6 +62,14 @@ bool kiln__arguments_reduce(const kiln__arguments *arguments)
     return false;
 }
 
+bool kiln__arguments_scan(const kiln__arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].scanned)
+            return true;
+    return false;
+}
+
 bool kiln__arguments_strided(const kiln__arguments *arguments)
 {
     for (uint32_t i = 0; i < arguments->arg_count; i++)

@@ -36,6 +36,7 @@ typedef struct kiln__declared_arg {
     bool in_place;  /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     bool broadcast; /* inputs that may have one row or one column for all: layout= tells which */
     bool reduced;   /* outputs that have one column where the op reduces the columns */
+    bool scanned;   /* and of one that scans them */
     bool strides;   /* of KILN__ARG_FORMULA: a struct with the extents and strides of all arrays */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
@@ -94,8 +95,9 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 /* Whether all arrays have the shape of the two sizes, rows and then columns. */
 bool kiln__arguments_rows(const kiln__arguments *arguments);
 
-/* Whether it takes ops that reduce the columns. */
+/* Whether it takes ops that reduce the columns, and those that scan them. */
 bool kiln__arguments_reduce(const kiln__arguments *arguments);
+bool kiln__arguments_scan(const kiln__arguments *arguments);
 
 /* Whether its arrays may have any strides, which an argument brings. Such arguments are flat, too. */
 bool kiln__arguments_strided(const kiln__arguments *arguments);

@@ -155,6 +155,14 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
     return kiln__typing_rounds(e->typing, real, i, e->eager) ? convert(result, (kiln__dtype)e->typing->own[i]) : result;
 }
 
+/* The value of a node that reduces or scans. */
+static const estimate *value_of_row(const kiln__row_bound *row, const kiln__real_node *node, uint32_t i)
+{
+    const bool before =
+        kiln__reduction_scans((kiln__reduction)node->index) && ((unsigned)node->value & KILN__SCAN_EXCLUSIVE) != 0;
+    return before ? &row->before[row->rows.places[i]] : &row->values[row->rows.places[i]];
+}
+
 static void estimate_nodes(const estimator *e, const kiln__real *real, const given *numbers,
                            estimate all[KILN__REAL_NODES_MAX])
 {
@@ -170,7 +178,7 @@ static void estimate_nodes(const estimator *e, const kiln__real *real, const giv
                  : node->kind == KILN__REAL_SCALAR ? (estimate){ round_value(&step, numbers->scalars[node->index]), 0 }
                  : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
                  : node->body > 0                  ? all[node->body]
-                 : node->kind == KILN__REAL_REDUCTION ? e->row->values[e->row->rows.places[i]]
+                 : node->kind == KILN__REAL_REDUCTION ? *value_of_row(e->row, node, i)
                                                       : estimate_step(&step, real, i, args);
     }
 }
@@ -209,17 +217,7 @@ static void take_inputs(const estimator *e, const kiln__fields *spec, const doub
 
 /* ---- Rows */
 
-/* The state of a fold over the elements of a row. */
-typedef struct fold {
-    double sum, size; /* of the terms, and of their magnitudes; of a product the largest partial one */
-    double least;     /* of a product: the smallest partial one */
-    double error;     /* of the sum, by those of its terms */
-    double first;     /* the index of the greatest or the least */
-    double uncertain; /* how far the greatest may be off */
-    bool begun;
-} fold;
-
-static void fold_sum(fold *f, double term, double error)
+static void fold_sum(kiln__fold *f, double term, double error)
 {
     f->sum += term;
     f->size += fabs(term);
@@ -227,7 +225,7 @@ static void fold_sum(fold *f, double term, double error)
 }
 
 /* NaN is the greatest and the least. */
-static void fold_extreme(fold *f, estimate element, double index, double sign)
+static void fold_extreme(kiln__fold *f, estimate element, double index, double sign)
 {
     const bool above = !f->begun || (f->sum == f->sum && !(sign * element.value <= sign * f->sum));
     if (above) {
@@ -239,7 +237,7 @@ static void fold_extreme(fold *f, estimate element, double index, double sign)
 }
 
 /* A product: its error is relative. */
-static void fold_product(fold *f, estimate element)
+static void fold_product(kiln__fold *f, estimate element)
 {
     const double size = fabs(element.value);
     f->sum = f->begun ? f->sum * element.value : element.value;
@@ -249,7 +247,8 @@ static void fold_product(fold *f, estimate element)
     f->begun = true;
 }
 
-static void fold_element(fold *f, const kiln__row_value *value, estimate element, double index, const estimate *base)
+static void fold_element(kiln__fold *f, const kiln__row_value *value, estimate element, double index,
+                         const estimate *base)
 {
     const double distance = base != NULL ? element.value - base->value : element.value;
     const double error = element.error + (base != NULL ? base->error : 0);
@@ -291,7 +290,7 @@ static estimate root_of(estimate square)
 }
 
 /* Whether some order of the terms leaves the range of the type on its way. */
-static bool may_overflow(const fold *f, const kiln__row_value *value)
+static bool may_overflow(const kiln__fold *f, const kiln__row_value *value)
 {
     const kiln__dtype computed = kiln__typing_computed(value->elements);
     return kiln__dtype_is_real(computed) &&
@@ -301,7 +300,8 @@ static bool may_overflow(const fold *f, const kiln__row_value *value)
 
 /* The value from its fold. Sums of n terms in two orders differ as a random walk does, in units of the last place of
  * the sum of magnitudes. `unit` is that of 1. */
-static estimate finish_fold(const fold *f, const kiln__row_value *value, const estimate *base, double n, double unit)
+static estimate finish_fold(const kiln__fold *f, const kiln__row_value *value, const estimate *base, double n,
+                            double unit)
 {
     const double walk = unit * (64 + 2 * sqrt(n)) * f->size;
     const double freedom = n > value->correction ? n - value->correction : 0;
@@ -337,42 +337,88 @@ static estimate finish_fold(const fold *f, const kiln__row_value *value, const e
     }
 }
 
+/* A row of the operands of a launch. */
+typedef struct row_of {
+    kiln__row_bound *out;
+    const kiln__fields *spec;
+    const kiln__elements *elements;
+    const estimator *e;
+    uint64_t line;
+} row_of;
+
+/* Adds the element of a column to the folds of a stage. */
+static void fold_column(const row_of *r, kiln__fold *folds, uint32_t stage, uint64_t col)
+{
+    const kiln__elements *elements = r->elements;
+    estimate inputs[KILN__INPUTS_MAX], all[KILN__REAL_NODES_MAX];
+    double values[KILN__INPUTS_MAX];
+    for (uint32_t k = 0; k < r->spec->op->inputs; k++)
+        values[k] = kiln__spec_input_value(r->spec, k, elements->ins[k], kiln__elements_at(elements, r->line, col),
+                                           elements->columns, elements->inner);
+    take_inputs(r->e, r->spec, values, inputs);
+    estimate_nodes(r->e, r->spec->op, &(given){ .inputs = inputs, .scalars = elements->scalars, .index = (double)col },
+                   all);
+    for (uint32_t k = 0; k < r->out->rows.count; k++) {
+        const kiln__row_value *value = &r->out->rows.values[k];
+        if (value->stage == stage)
+            fold_element(&folds[k], value, all[value->argument], (double)col,
+                         value->base >= 0 ? &r->out->values[value->base] : NULL);
+    }
+}
+
+/* Sets the values of a stage from the folds of n elements. */
+static void finish_stage(const row_of *r, const kiln__fold *folds, uint32_t stage, uint64_t n)
+{
+    for (uint32_t k = 0; k < r->out->rows.count; k++) {
+        const kiln__row_value *value = &r->out->rows.values[k];
+        if (value->stage != stage)
+            continue;
+        r->out->values[k] = finish_fold(&folds[k], value, value->base >= 0 ? &r->out->values[value->base] : NULL,
+                                        (double)n, kiln__dtype_unit(1, kiln__typing_computed(value->elements)));
+        if (may_overflow(&folds[k], value) || isnan(r->out->values[k].error))
+            r->out->values[k].error = INFINITY;
+    }
+}
+
+static void clear_scans(const row_of *r)
+{
+    r->out->scanned = 0;
+    memset(r->out->folds, 0, sizeof(r->out->folds));
+    finish_stage(r, r->out->folds, KILN__STAGE_OF_SCANS, 0);
+}
+
 void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line)
 {
     kiln__typing typing;
     kiln__spec_type(spec, &typing);
     kiln__rows_make(&out->rows, spec, &typing);
     const estimator e = make_estimator(spec, &typing, out, spec->dtype);
+    const row_of row = { out, spec, elements, &e, line };
     for (uint32_t k = 0; k < out->rows.count; k++)
-        out->values[k] = (estimate){ 0, 0 };
+        out->values[k] = out->before[k] = (estimate){ 0, 0 };
     for (uint32_t stage = 0; stage < out->rows.stages; stage++) {
-        fold folds[KILN__ROW_VALUES_MAX] = { { 0 } };
-        for (uint64_t col = 0; col < elements->columns; col++) {
-            estimate inputs[KILN__INPUTS_MAX], all[KILN__REAL_NODES_MAX];
-            double values[KILN__INPUTS_MAX];
-            for (uint32_t k = 0; k < spec->op->inputs; k++)
-                values[k] = kiln__spec_input_value(spec, k, elements->ins[k], kiln__elements_at(elements, line, col),
-                                                   elements->columns, elements->inner);
-            take_inputs(&e, spec, values, inputs);
-            estimate_nodes(&e, spec->op,
-                           &(given){ .inputs = inputs, .scalars = elements->scalars, .index = (double)col }, all);
-            for (uint32_t k = 0; k < out->rows.count; k++) {
-                const kiln__row_value *value = &out->rows.values[k];
-                if (value->stage == stage)
-                    fold_element(&folds[k], value, all[value->argument], (double)col,
-                                 value->base >= 0 ? &out->values[value->base] : NULL);
-            }
-        }
-        for (uint32_t k = 0; k < out->rows.count; k++) {
-            const kiln__row_value *value = &out->rows.values[k];
-            if (value->stage != stage)
-                continue;
-            out->values[k] =
-                finish_fold(&folds[k], value, value->base >= 0 ? &out->values[value->base] : NULL,
-                            (double)elements->columns, kiln__dtype_unit(1, kiln__typing_computed(value->elements)));
-            if (may_overflow(&folds[k], value) || isnan(out->values[k].error))
-                out->values[k].error = INFINITY;
-        }
+        kiln__fold folds[KILN__ROW_VALUES_MAX] = { { 0 } };
+        for (uint64_t col = 0; col < elements->columns; col++)
+            fold_column(&row, folds, stage, col);
+        finish_stage(&row, folds, stage, elements->columns);
+    }
+    clear_scans(&row);
+}
+
+void kiln__bound_scan(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line,
+                      uint64_t i)
+{
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
+    const estimator e = make_estimator(spec, &typing, out, spec->dtype);
+    const row_of row = { out, spec, elements, &e, line };
+    if (i + 1 < out->scanned)
+        clear_scans(&row);
+    while (out->scanned <= i) {
+        memcpy(out->before, out->values, sizeof(out->before));
+        fold_column(&row, out->folds, KILN__STAGE_OF_SCANS,
+                    kiln__elements_in_order(elements, spec->op, out->scanned++));
+        finish_stage(&row, out->folds, KILN__STAGE_OF_SCANS, out->scanned);
     }
 }
 

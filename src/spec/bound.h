@@ -10,10 +10,22 @@ typedef struct kiln__estimate {
     double value, error;
 } kiln__estimate;
 
-/* The values of a row. */
+/* The state of a fold over the elements of a row. */
+typedef struct kiln__fold {
+    double sum, size; /* of the terms, and of their magnitudes; of a product the largest partial one */
+    double least;     /* of a product: the smallest partial one */
+    double error;     /* of the sum, by those of its terms */
+    double first;     /* the index of the greatest or the least */
+    double uncertain; /* how far the greatest may be off */
+    bool begun;
+} kiln__fold;
+
+/* The values of a row; those of scans at the element that was added last, and before it. */
 typedef struct kiln__row_bound {
     kiln__rows rows;
-    kiln__estimate values[KILN__ROW_VALUES_MAX];
+    kiln__estimate values[KILN__ROW_VALUES_MAX], before[KILN__ROW_VALUES_MAX];
+    kiln__fold folds[KILN__ROW_VALUES_MAX];
+    uint64_t scanned; /* elements that have been added to the scans */
 } kiln__row_bound;
 
 /* The operands of a launch, in host memory. */
@@ -32,6 +44,17 @@ static inline uint64_t kiln__elements_at(const kiln__elements *elements, uint64_
 
 /* Calculates the values of a row of inputs, in double. */
 void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line);
+
+/* The column of element number i, in the order of the scans. */
+static inline uint64_t kiln__elements_in_order(const kiln__elements *elements, const kiln__real *op, uint64_t i)
+{
+    return op->reverse ? elements->columns - 1 - i : i;
+}
+
+/* Brings the scans of a row whose values are calculated to element number i, in their order. From an earlier element on
+ * it goes forward, and else from the first. */
+void kiln__bound_scan(kiln__row_bound *row, const kiln__fields *spec, const kiln__elements *elements, uint64_t line,
+                      uint64_t i);
 
 /* An output at one element. `row` may be NULL where the op reduces nothing. Inputs are values of the dtype, and there
  * are no params. */

@@ -10,21 +10,9 @@
 
 /* ---- Names in formulas: the template's parameters, those below, and tile */
 
-/* A parameter's index, or one of these. */
-enum {
-    NAME_BYTES = KILN__PARAMS_MAX,
-    NAME_OUT_BYTES,
-    NAME_HINT,
-    NAME_SM,
-    NAME_INPUTS,
-    NAME_CROSSING,
-    NAME_FULL,
-    NAME_OPERATIONS,
-    NAME_SHARED,
-    NAME_COLS,
-    NAME_CORES,
-    NAME_END
-};
+/* A parameter's index; or a fact, from NAME_FACTS on. */
+enum { NAME_FACTS = KILN__PARAMS_MAX, NAME_END = NAME_FACTS + KILN__FACTS };
+#define NAME_OF(fact) (NAME_FACTS + KILN__FACT_##fact)
 
 typedef struct scope {
     const kiln__fields *spec;
@@ -35,12 +23,8 @@ typedef struct scope {
 /* -1 if there is none. */
 static int find_name(const kiln__template *template, kiln__word name)
 {
-    static const char *const names[] = { "bytes", "out_bytes",  "n_hint",       "sm",        "inputs", "crossing",
-                                         "full",  "operations", "shared_limit", "cols_hint", "cores" };
-    for (int i = NAME_BYTES; i < NAME_END; i++)
-        if (kiln__word_is(name, names[i - NAME_BYTES]))
-            return i;
-    return kiln__template_param(template, name.text, name.length);
+    const kiln__fact fact = kiln__fact_find(name);
+    return fact < KILN__FACTS ? NAME_FACTS + (int)fact : kiln__template_param(template, name.text, name.length);
 }
 
 /* The nearest power of two to the number of elements that a spec expects, as wisdom and manifests know it; a large one
@@ -78,6 +62,36 @@ static int64_t full_of(const kiln__fields *spec)
     return count;
 }
 
+static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
+{
+    switch (fact) {
+    case KILN__FACT_BYTES:
+        return (int64_t)kiln__spec_bytes(spec);
+    case KILN__FACT_OUT_BYTES:
+        return (int64_t)kiln__spec_out_bytes(spec);
+    case KILN__FACT_N_HINT:
+        return hint_of(spec);
+    case KILN__FACT_COLS_HINT:
+        return cols_of(spec);
+    case KILN__FACT_SM:
+        return spec->target.sm;
+    case KILN__FACT_SHARED_LIMIT:
+        return kiln__target_shared_limit(&spec->target);
+    case KILN__FACT_CORES:
+        return kiln__target_cores(&spec->target);
+    case KILN__FACT_INPUTS:
+        return (int64_t)kiln__spec_inputs(spec);
+    case KILN__FACT_CROSSING:
+        return crossing_of(spec);
+    case KILN__FACT_FULL:
+        return full_of(spec);
+    case KILN__FACT_SCANS:
+        return spec->op->scans;
+    default:
+        return (int64_t)spec->op->operations;
+    }
+}
+
 /* A kiln__formula_lookup. An unset parameter reads as 0. */
 static bool look_up(const void *data, const char *name, size_t length, int64_t *value)
 {
@@ -86,42 +100,33 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     int index = s->words != NULL ? kiln__param_word(s->words, word) : -1;
     bool is_tile = s->tile > 0 && kiln__word_is(word, "tile");
     int id = index < 0 && !is_tile ? find_name(s->spec->template, word) : -1;
-    *value = index >= 0              ? index
-             : is_tile               ? (int64_t)s->tile
-             : id == NAME_BYTES      ? (int64_t)kiln__spec_bytes(s->spec)
-             : id == NAME_OUT_BYTES  ? (int64_t)kiln__spec_out_bytes(s->spec)
-             : id == NAME_HINT       ? hint_of(s->spec)
-             : id == NAME_COLS       ? cols_of(s->spec)
-             : id == NAME_SM         ? s->spec->target.sm
-             : id == NAME_CORES      ? kiln__target_cores(&s->spec->target)
-             : id == NAME_INPUTS     ? (int64_t)kiln__spec_inputs(s->spec)
-             : id == NAME_CROSSING   ? crossing_of(s->spec)
-             : id == NAME_FULL       ? full_of(s->spec)
-             : id == NAME_OPERATIONS ? (int64_t)s->spec->op->operations
-             : id == NAME_SHARED     ? kiln__target_shared_limit(&s->spec->target)
-             : id >= 0               ? s->spec->params[id]
-                                     : 0;
+    *value = index >= 0         ? index
+             : is_tile          ? (int64_t)s->tile
+             : id >= NAME_FACTS ? fact_of(s->spec, (kiln__fact)(id - NAME_FACTS))
+             : id >= 0          ? s->spec->params[id]
+                                : 0;
     return index >= 0 || is_tile || id >= 0;
 }
 
 static bool has_value(const kiln__fields *spec, int id)
 {
     switch (id) {
-    case NAME_BYTES:
+    case NAME_OF(BYTES):
         return spec->dtype != KILN__DTYPE_UNSET;
-    case NAME_OUT_BYTES:
+    case NAME_OF(OUT_BYTES):
         return kiln__spec_result(spec, 0) != KILN__DTYPE_UNSET;
-    case NAME_HINT:
-    case NAME_COLS:
+    case NAME_OF(N_HINT):
+    case NAME_OF(COLS_HINT):
         return true;
-    case NAME_SM:
-    case NAME_SHARED:
-    case NAME_CORES:
+    case NAME_OF(SM):
+    case NAME_OF(SHARED_LIMIT):
+    case NAME_OF(CORES):
         return spec->target_set;
-    case NAME_INPUTS:
-    case NAME_CROSSING:
-    case NAME_FULL:
-    case NAME_OPERATIONS:
+    case NAME_OF(INPUTS):
+    case NAME_OF(CROSSING):
+    case NAME_OF(FULL):
+    case NAME_OF(SCANS):
+    case NAME_OF(OPERATIONS):
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:
         return id >= 0 && spec->param_set[id];
@@ -147,29 +152,24 @@ static void append_param(const kiln__declared_param *param, int64_t value, kiln_
 
 static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
 {
-    if (id == NAME_OUT_BYTES && !kiln__spec_has_other_results(spec))
+    if (id == NAME_OF(OUT_BYTES) && !kiln__spec_has_other_results(spec))
         return;
     kiln__text_append(out, out->length > 0 ? " " : "");
-    if (id == NAME_BYTES) {
+    if (id == NAME_OF(BYTES)) {
         kiln__text_append(out, "dtype=");
         kiln__spec_value(spec, "dtype", out);
-    } else if (id == NAME_OUT_BYTES) {
+    } else if (id == NAME_OF(OUT_BYTES)) {
         kiln__text_append(out, "out=");
         kiln__spec_value(spec, "out", out);
-    } else if (id == NAME_HINT)
+    } else if (id == NAME_OF(N_HINT))
         kiln__text_printf(out, "n=%" PRId64, hint_of(spec));
-    else if (id == NAME_COLS)
+    else if (id == NAME_OF(COLS_HINT))
         kiln__text_printf(out, "cols=%" PRId64, cols_of(spec));
-    else if (id == NAME_SM || id == NAME_SHARED || id == NAME_CORES)
+    else if (id == NAME_OF(SM) || id == NAME_OF(SHARED_LIMIT) || id == NAME_OF(CORES))
         kiln__text_printf(out, "target=%s", spec->target.name);
-    else if (id == NAME_INPUTS)
-        kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
-    else if (id == NAME_CROSSING)
-        kiln__text_printf(out, "crossing=%" PRId64, crossing_of(spec));
-    else if (id == NAME_FULL)
-        kiln__text_printf(out, "full=%" PRId64, full_of(spec));
-    else if (id == NAME_OPERATIONS)
-        kiln__text_printf(out, "operations=%u", spec->op->operations);
+    else if (id >= NAME_FACTS)
+        kiln__text_printf(out, "%s=%" PRId64, kiln__fact_name((kiln__fact)(id - NAME_FACTS)),
+                          fact_of(spec, (kiln__fact)(id - NAME_FACTS)));
     else
         append_param(&spec->template->params[id], spec->params[id], out);
 }
@@ -199,7 +199,7 @@ static bool is_answer(const kiln__fields *given, const kiln__target *target, int
     changed.param_set[id] = true;
     if (changed.target_set)
         target = &changed.target;
-    return target != NULL && has_value(&changed, NAME_INPUTS)
+    return target != NULL && has_value(&changed, NAME_OF(INPUTS))
                ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
                : kiln__requires_check(&changed, &changed, NULL, NULL) == KILN_OK;
 }
@@ -304,7 +304,7 @@ static kiln_status check_shared(const kiln__fields *given, const kiln__fields *s
     const char *formula = spec->template->arguments.shared;
     char why[256];
     int64_t bytes = 0;
-    if (formula == NULL || !has_value(spec, NAME_SHARED) || !has_values(spec, formula))
+    if (formula == NULL || !has_value(spec, NAME_OF(SHARED_LIMIT)) || !has_values(spec, formula))
         return KILN_OK;
     int32_t limit = kiln__target_shared_limit(&spec->target);
     kiln_status status = kiln__spec_eval(spec, formula, &bytes, report);

@@ -204,7 +204,8 @@ void kiln__spec_varies(const kiln__fields *spec, bool out[KILN__REAL_NODES_MAX])
         kiln__layout layout = node->kind == KILN__REAL_INPUT ? kiln__spec_layout(spec, node->index) : KILN__LAYOUT_FULL;
         out[i] = node->kind == KILN__REAL_INDEX ||
                  (node->kind == KILN__REAL_INPUT && layout != KILN__LAYOUT_COLUMN && layout != KILN__LAYOUT_ONE);
-        for (uint32_t j = 0; j < node->count && node->kind != KILN__REAL_REDUCTION && node->body == 0; j++)
+        const bool reduces = node->kind == KILN__REAL_REDUCTION && !kiln__reduction_scans((kiln__reduction)node->index);
+        for (uint32_t j = 0; j < node->count && !reduces && node->body == 0; j++)
             out[i] = out[i] || out[node->args[j]];
         if (node->body > 0)
             out[i] = out[node->body];
@@ -221,8 +222,9 @@ static kiln_status check_reduction(const kiln__fields *spec, const kiln__real_no
     if (varies[node->args[0]])
         return KILN_OK;
     return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                      "%s reduces an axis, and its argument has one value in each row: layout is column or one",
-                      kiln__reduction_name((kiln__reduction)node->index));
+                      "%s %s an axis, and its argument has one value in each row: layout is column or one",
+                      kiln__reduction_name((kiln__reduction)node->index),
+                      kiln__reduction_scans((kiln__reduction)node->index) ? "scans" : "reduces");
 }
 
 static kiln_status check_step(const kiln__fields *spec, const kiln__real_node *node, kiln__dtype in,

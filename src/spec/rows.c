@@ -2,6 +2,7 @@
 #include "spec/rows.h"
 
 #include "base/number.h"
+#include <stdio.h>
 
 /* ---- The plan */
 
@@ -10,8 +11,9 @@ static int find_value(kiln__rows *rows, const kiln__real *op, const kiln__row_va
 {
     for (uint32_t i = 0; i < rows->count; i++) {
         const kiln__row_value *known = &rows->values[i];
+        const bool scans = known->stage == KILN__STAGE_OF_SCANS;
         if (known->reduction == wanted->reduction && known->correction == wanted->correction &&
-            kiln__real_same(op, known->argument, wanted->argument))
+            scans == (wanted->stage == KILN__STAGE_OF_SCANS) && kiln__real_same(op, known->argument, wanted->argument))
             return (int)i;
     }
     rows->values[rows->count] = *wanted;
@@ -69,8 +71,13 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
             ready[i] = ready[node->args[j]] > ready[i] ? ready[node->args[j]] : ready[i];
         if (node->kind != KILN__REAL_REDUCTION)
             continue;
-        int place = add_value(out, op, typing, (kiln__reduction)node->index, (uint16_t)i, ready[i]);
+        const kiln__reduction reduction = (kiln__reduction)node->index;
+        const bool scans = kiln__reduction_scans(reduction);
+        int place = add_value(out, op, typing, kiln__reduction_of_scan(reduction), (uint16_t)i,
+                              scans ? KILN__STAGE_OF_SCANS : ready[i]);
         out->places[i] = (uint8_t)place;
+        if (scans)
+            continue;
         ready[i] = out->values[place].stage + 1;
         out->stages = ready[i] > out->stages ? ready[i] : out->stages;
     }
@@ -101,6 +108,8 @@ static bool is_one_walk(const kiln__fields *spec)
 const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols)
 {
     uint64_t full = 0, bytes;
+    if (spec->op->scans)
+        return KILN__TEMPLATE_ROWS;
     for (uint32_t k = 0; k < spec->op->inputs; k++)
         full += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
     const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (full > 0 ? full : 1), &bytes);
@@ -123,6 +132,19 @@ typedef struct writer {
 
 #define WRITE(w, ...) kiln__text_printf((w)->out, __VA_ARGS__)
 
+/* The end of the names that belong to a stage: "0", "_scan". */
+typedef struct suffix {
+    char text[12];
+} suffix;
+
+static suffix suffix_of(uint32_t stage)
+{
+    suffix out = { "_scan" };
+    if (stage != KILN__STAGE_OF_SCANS)
+        snprintf(out.text, sizeof(out.text), "%u", stage);
+    return out;
+}
+
 static void write_name(const writer *w, kiln__dtype in, const char *name)
 {
     kiln__real_emit_name(w->style, in, name, w->out);
@@ -142,13 +164,13 @@ static const char *fold_type(const kiln__row_value *value)
 /* "M(a0) M(i0)": the members of the struct of folds. */
 static void write_members(const writer *w, uint32_t stage)
 {
-    WRITE(w, "#define KILN_FOLDS%u(M)", stage);
+    WRITE(w, "#define KILN_FOLDS%s(M)", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
         const kiln__row_value *value = &w->rows->values[k];
         if (value->stage == stage)
             WRITE(w, finds_index(value->reduction) ? " M(a%u) M(i%u)" : " M(a%u)", k, k);
     }
-    WRITE(w, "\ntypedef struct kiln_folds%u {\n", stage);
+    WRITE(w, "\ntypedef struct kiln_folds%s {\n", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
         const kiln__row_value *value = &w->rows->values[k];
         if (value->stage != stage)
@@ -157,7 +179,7 @@ static void write_members(const writer *w, uint32_t stage)
         if (finds_index(value->reduction))
             WRITE(w, "    long long i%u[KILN_SPREAD];\n", k);
     }
-    WRITE(w, "} kiln_folds%u;\n", stage);
+    WRITE(w, "} kiln_folds%s;\n", suffix_of(stage).text);
 }
 
 /* The number that no element is below or, negative, above. */
@@ -166,10 +188,12 @@ static void write_bound(const writer *w, const kiln__row_value *value, bool leas
     kiln__dtype computed = kiln__typing_computed(value->elements);
     if (kiln__dtype_is_real(computed))
         WRITE(w, "(%s)%sKILN_INFINITY", fold_type(value), least ? "-" : "");
-    else if (computed == KILN__DTYPE_I64)
-        WRITE(w, least ? "-0x7fffffffffffffffll - 1" : "0x7fffffffffffffffll");
+    else if (value->elements == KILN__DTYPE_U8 || value->elements == KILN__DTYPE_BOOL)
+        WRITE(w, least ? "0" : value->elements == KILN__DTYPE_U8 ? "255" : "1");
     else
-        WRITE(w, least ? "-0x7fffffff - 1" : "0x7fffffff");
+        WRITE(w, least ? "-%#llx%s - 1" : "%#llx%s",
+              0x7fffffffffffffffull >> (64 - 8 * kiln__dtype_bytes(value->elements)),
+              computed == KILN__DTYPE_I64 ? "ll" : "");
 }
 
 static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
@@ -364,8 +388,9 @@ static void write_finish(const writer *w, const kiln__row_value *value, uint32_t
 static void write_function(const writer *w, uint32_t stage, const char *name, const char *parameters,
                            void (*write)(const writer *, const kiln__row_value *, uint32_t))
 {
-    WRITE(w, "KILN_FN void KILN_OF_STAGE(kiln_%s, %u)(", name, stage);
-    WRITE(w, parameters, stage, stage);
+    const suffix end = suffix_of(stage);
+    WRITE(w, "KILN_FN void KILN_OF_STAGE(kiln_%s, %s)(", name, end.text);
+    WRITE(w, parameters, end.text, end.text);
     if (write == write_take) {
         WRITE(w, ", ");
         kiln__rows_append_parameters(w->spec, w->style->typing, w->out);
@@ -376,6 +401,17 @@ static void write_function(const writer *w, uint32_t stage, const char *name, co
         if (w->rows->values[k].stage == stage)
             write(w, &w->rows->values[k], k);
     WRITE(w, "}\n");
+}
+
+static void write_stage(const writer *w, uint32_t stage)
+{
+    write_members(w, stage);
+    write_function(w, stage, "clear", "kiln_folds%s *f, unsigned j", write_clear);
+    write_function(w, stage, "take", "kiln_folds%s *f, unsigned j, const kiln_row *row", write_take);
+    write_function(w, stage, "join", "kiln_folds%s *f, unsigned j, const kiln_folds%s *g, unsigned i", write_join);
+    if (stage != KILN__STAGE_OF_SCANS)
+        write_function(w, stage, "finish", "const kiln_folds%s *f, unsigned j, kiln_row *row, unsigned long long n",
+                       write_finish);
 }
 
 void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out)
@@ -397,14 +433,11 @@ void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const k
         WRITE(&w, " M(%u)", s);
     WRITE(&w, "\ntypedef struct kiln_row {\n");
     for (uint32_t k = 0; k < rows->count; k++)
-        WRITE(&w, "    %s r%u;\n", kiln__typing_c_type(rows->values[k].type), k);
-    WRITE(&w, "} kiln_row;\n");
-    for (uint32_t s = 0; s < rows->stages; s++) {
-        write_members(&w, s);
-        write_function(&w, s, "clear", "kiln_folds%u *f, unsigned j", write_clear);
-        write_function(&w, s, "take", "kiln_folds%u *f, unsigned j, const kiln_row *row", write_take);
-        write_function(&w, s, "join", "kiln_folds%u *f, unsigned j, const kiln_folds%u *g, unsigned i", write_join);
-        write_function(&w, s, "finish", "const kiln_folds%u *f, unsigned j, kiln_row *row, unsigned long long n",
-                       write_finish);
-    }
+        if (rows->values[k].stage != KILN__STAGE_OF_SCANS)
+            WRITE(&w, "    %s r%u;\n", kiln__typing_c_type(rows->values[k].type), k);
+    WRITE(&w, rows->stages > 0 ? "} kiln_row;\n" : "    char none;\n} kiln_row;\n");
+    for (uint32_t s = 0; s < rows->stages; s++)
+        write_stage(&w, s);
+    if (spec->op->scans)
+        write_stage(&w, KILN__STAGE_OF_SCANS);
 }

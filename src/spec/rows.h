@@ -2,8 +2,8 @@
  *
  * A value of a row comes from a fold over its elements, and its terms may need values of earlier stages: var needs the
  * mean, softmax the greatest element before its sum. Each stage is one walk over the row. Equal reductions have one
- * value. A template says how a row is walked and how partial folds are joined; the text below says what is folded.
- * Pure. */
+ * value. The folds of scans go on along the row while the results are calculated: the stage behind the others. A
+ * template says how a row is walked and how partial folds are joined; the text below says what is folded. Pure. */
 #ifndef KILN_SPEC_ROWS_H
 #define KILN_SPEC_ROWS_H
 
@@ -12,12 +12,14 @@
 
 enum { KILN__ROW_VALUES_MAX = 2 * KILN__REAL_REDUCTIONS_MAX };
 
-/* A value that each row has. */
+#define KILN__STAGE_OF_SCANS UINT32_MAX
+
+/* A value that each row has, or of a scan each element. */
 typedef struct kiln__row_value {
-    kiln__reduction reduction;
-    uint16_t argument; /* the node of the elements */
+    kiln__reduction reduction; /* of a scan, that of the elements so far */
+    uint16_t argument;         /* the node of the elements */
     double correction;
-    uint32_t stage;       /* from 0 */
+    uint32_t stage;       /* from 0; or that of scans */
     int base;             /* the value that is subtracted from each element: the mean in var; -1: none */
     kiln__dtype elements; /* that they are folded in */
     kiln__dtype type;     /* of the value */
@@ -33,8 +35,8 @@ typedef struct kiln__rows {
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing);
 
 /* The template for `rows` rows of `cols` elements: rows, or cluster where they do not fit the registers of a block but
- * the shared memory of a cluster, and are needed more than once or too few for a block each. The spec has its dtype and
- * layouts. */
+ * the shared memory of a cluster, and are needed more than once or too few for a block each. An op that scans takes
+ * rows. The spec has its dtype and layouts. */
 const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols);
 
 /* The inputs of the op as parameters of a C function, "float x, float y", then scalars, and the position. */
@@ -52,6 +54,8 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_join0(f, j, g, i)    adds folds number i of g to those number j of f, in either order of the elements
  *     kiln_finish0(f, j, row, n)
  *                               sets the values of a row of n elements from folds number j
+ *     kiln_folds_scan, ...      the same of all scans, but that none is finished; folds are joined in the order of the
+ *                               elements
  *
  * In CUDA the functions of all stages have one name, without the number. */
 void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);

@@ -101,19 +101,46 @@ static char *copy_formula(reader *r, kiln__word word)
     return copy_formula_of(r, word, r->row->names);
 }
 
+const char *kiln__fact_name(kiln__fact fact)
+{
+    static const char *const names[KILN__FACTS] = {
+        [KILN__FACT_BYTES] = "bytes",
+        [KILN__FACT_OUT_BYTES] = "out_bytes",
+        [KILN__FACT_N_HINT] = "n_hint",
+        [KILN__FACT_COLS_HINT] = "cols_hint",
+        [KILN__FACT_SM] = "sm",
+        [KILN__FACT_SHARED_LIMIT] = "shared_limit",
+        [KILN__FACT_CORES] = "cores",
+        [KILN__FACT_INPUTS] = "inputs",
+        [KILN__FACT_CROSSING] = "crossing",
+        [KILN__FACT_FULL] = "full",
+        [KILN__FACT_SCANS] = "scans",
+        [KILN__FACT_OPERATIONS] = "operations",
+    };
+    return names[fact];
+}
+
+kiln__fact kiln__fact_find(kiln__word name)
+{
+    int i = 0;
+    while (i < KILN__FACTS && !kiln__word_is(name, kiln__fact_name((kiln__fact)i)))
+        i++;
+    return (kiln__fact)i;
+}
+
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",     "template",  "dtype",    "out",        "layout",       "math",      "round",  "target",
-        "n",      "mixed",     "indexed",  "position",   "bytes",        "out_bytes", "n_hint", "sm",
-        "inputs", "outputs",   "crossing", "operations", "shared_limit", "min",       "max",    "gcd",
-        "pow2",   "cols_hint", "axis",     "keep",       "reduces",      "spread",    "full",   "cores",
-        "widest", "unit",      "fn",       "infinity",   "real",         "whole",     "typed",  "list",
-        "all",    "each",      "argument", "parameter",  "output",       "dims",
+        "op",    "template", "dtype",    "out",     "layout", "math",     "round",  "target",    "n",
+        "mixed", "indexed",  "position", "outputs", "min",    "max",      "gcd",    "pow2",      "axis",
+        "keep",  "reduces",  "reverse",  "spread",  "widest", "unit",     "fn",     "infinity",  "real",
+        "whole", "typed",    "list",     "all",     "each",   "argument", "output", "parameter", "dims",
     };
     static const char *const beginnings[] = { "place",  "all_",  "each_",  "type", "value",
                                               "result", "store", "layout", "out_", "scalar" };
+    if (kiln__fact_find(name) < KILN__FACTS)
+        return true;
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (kiln__word_is(name, reserved[i]))
             return true;
@@ -263,6 +290,7 @@ static bool take_words(kiln__declared_arg *arg, kiln__word words)
         kiln__word word = kiln__word_next(&words);
         bool *place = out && kiln__word_is(word, "inplace")                 ? &arg->in_place
                       : out && arg->each && kiln__word_is(word, "reduced")  ? &arg->reduced
+                      : arg->reduced && kiln__word_is(word, "scanned")      ? &arg->scanned
                       : in && arg->each && kiln__word_is(word, "broadcast") ? &arg->broadcast
                                                                             : NULL;
         if (place == NULL || *place)
@@ -718,10 +746,7 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     const check *c = s->check;
     kiln__word word = { name, length };
     *value = 0;
-    return kiln__word_is(word, "bytes") || kiln__word_is(word, "out_bytes") || kiln__word_is(word, "n_hint") ||
-           kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") || kiln__word_is(word, "operations") ||
-           kiln__word_is(word, "crossing") || kiln__word_is(word, "shared_limit") || kiln__word_is(word, "cols_hint") ||
-           kiln__word_is(word, "full") || kiln__word_is(word, "cores") ||
+    return kiln__fact_find(word) < KILN__FACTS ||
            (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
            (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
            (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
@@ -957,6 +982,8 @@ kiln_status kiln__template_check_op(const kiln__template *template, const kiln__
     if (op != NULL && op->count > 0 && (op->reductions > 0) != kiln__arguments_reduce(&template->arguments))
         return REFUSE("template %s takes ops that %s an axis: leave template out", template->name,
                       op->reductions > 0 ? "do not reduce" : "reduce");
+    if (op != NULL && op->scans && !kiln__arguments_scan(&template->arguments))
+        return REFUSE("template %s takes ops that do not scan an axis: leave template out", template->name);
     if (op != NULL && op->indexed && !template->indexed)
         return REFUSE("template %s takes no ops of the index: its text, or its twin's, does not pass KILN_POSITION",
                       template->name);

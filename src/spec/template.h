@@ -85,6 +85,28 @@ void kiln__template_free(kiln__template *template);
  * Other indices are not seen. */
 kiln_status kiln__template_check_twin(const kiln__template *template, kiln_report *report);
 
+/* What a formula may ask about the spec beside parameters and sizes. */
+typedef enum kiln__fact {
+    KILN__FACT_BYTES,        /* of an element of the widest input */
+    KILN__FACT_OUT_BYTES,    /* of an element of the widest result */
+    KILN__FACT_N_HINT,       /* the elements that are expected, as a power of two */
+    KILN__FACT_COLS_HINT,    /* the length of rows that is expected */
+    KILN__FACT_SM,           /* 90 for sm_90; 0 for the cpu */
+    KILN__FACT_SHARED_LIMIT, /* bytes of shared memory that a block may have */
+    KILN__FACT_CORES,        /* multiprocessors */
+    KILN__FACT_INPUTS,
+    KILN__FACT_CROSSING, /* inputs that are contiguous along the second dimension */
+    KILN__FACT_FULL,     /* inputs that have all rows and columns */
+    KILN__FACT_SCANS,    /* whether the op scans the axis */
+    KILN__FACT_OPERATIONS,
+    KILN__FACTS
+} kiln__fact;
+
+const char *kiln__fact_name(kiln__fact fact); /* "cols_hint" */
+
+/* KILN__FACTS if there is none of that name. */
+kiln__fact kiln__fact_find(kiln__word name);
+
 /* Index of a parameter, -1 if there is none. */
 int kiln__template_param(const kiln__template *template, const char *name, size_t length);
 

@@ -145,6 +145,10 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "INDEXED", NULL, 1);
     if (spec->op->reductions > 0)
         append_define(out, "REDUCES", NULL, 1);
+    if (spec->op->scans) {
+        append_define(out, "SCANS", NULL, 1);
+        append_define(out, "REVERSE", NULL, spec->op->reverse);
+    }
     append_inputs(out, spec, typing->mixed);
     append_outputs(out, spec, typing);
     if (kiln__template_broadcasts(spec->template) || kiln__template_strided(spec->template))
@@ -176,7 +180,10 @@ static void append_value(kiln__text *out, const kiln__fields *spec, const kiln__
     kiln__text_append(out, "(");
     kiln__rows_append_parameters(spec, typing, out);
     kiln__text_append(out, spec->op->indexed ? ", long long position" : "");
-    kiln__text_append(out, rows->count > 0 ? ", const kiln_row *row) { return " : ") { return ");
+    kiln__text_append(out, rows->count > 0 ? ", const kiln_row *row" : "");
+    kiln__text_append(out, spec->op->scans ? ", const kiln_folds_scan *before, const kiln_folds_scan *after, unsigned j"
+                                           : "");
+    kiln__text_append(out, ") { return ");
     if (casts) {
         kiln__text_append(out, "kiln_load(kiln_");
         append_prefix(out, typing, in);

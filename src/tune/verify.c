@@ -121,13 +121,14 @@ typedef struct bounds {
     kiln__row_bound row;
 } bounds;
 
-/* Element number k in an order in which the elements of a row follow each other, so that its values are calculated
- * once. */
+/* Element number k in an order in which the elements of a row follow each other as its scans have them, so that its
+ * values are calculated once. */
 static uint64_t element_at(const bounds *b, uint64_t k)
 {
-    if (b == NULL || b->spec == NULL || b->given.inner == 1 || b->single)
+    if (b == NULL || b->spec == NULL || (b->given.inner == 1 && !b->spec->op->reverse) || b->single)
         return k;
-    return kiln__elements_at(&b->given, k / b->given.columns, k % b->given.columns);
+    return kiln__elements_at(&b->given, k / b->given.columns,
+                             kiln__elements_in_order(&b->given, b->spec->op, k % b->given.columns));
 }
 
 /* The numbers that an element of an output is calculated from; those of its row, too, where the op reduces. */
@@ -140,15 +141,16 @@ static kiln__real_numbers numbers_of(bounds *b, uint64_t i, double inputs[KILN__
     if (reduces && b->line != line)
         kiln__bound_row(&b->row, b->spec, given, line);
     b->line = line;
+    const uint64_t column = reduces ? i / inner % given->columns : 0;
+    if (b->spec->op->scans && !b->single)
+        kiln__bound_scan(&b->row, b->spec, given, line, kiln__elements_in_order(given, b->spec->op, column));
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++) {
         uint64_t at = b->single ? kiln__elements_at(given, line, 0) : i;
         if (b->loop != NULL)
             at = kiln__loop_offset(b->loop, b->output, b->loop->outputs + j, i);
         inputs[j] = kiln__spec_input_value(b->spec, j, given->ins[j], at, given->columns, inner);
     }
-    return (kiln__real_numbers){ .inputs = inputs,
-                                 .scalars = given->scalars,
-                                 .index = (double)(reduces ? i / inner % given->columns : i) };
+    return (kiln__real_numbers){ .inputs = inputs, .scalars = given->scalars, .index = (double)(reduces ? column : i) };
 }
 
 static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
@@ -494,9 +496,12 @@ static kiln_tolerance find_widest(bounds *b, uint64_t elements)
 {
     kiln_tolerance widest = KILN_INIT(kiln_tolerance);
     kiln__fpenv host;
+    const uint64_t row =
+        b->spec->op->scans ? b->given.columns : 0; /* of a scan the last element is the least certain */
+    const uint64_t most = row > ROWS_MOST ? row : ROWS_MOST;
     kiln__fpenv_enter(&host);
     widest.ulp = 2;
-    for (uint64_t k = 0; k < elements && k < ROWS_MOST; k++) {
+    for (uint64_t k = 0; k < elements && k < most; k++) {
         double inputs[KILN__INPUTS_MAX];
         const kiln__real_numbers numbers = numbers_of(b, element_at(b, k), inputs);
         const double error = kiln__bound_estimate(b->spec, &numbers, &b->row, b->output).error;

@@ -24,6 +24,7 @@ def norm(x, axis):
 REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.argmax,
               "argmin": np.argmin, "any": np.any, "all": np.all, "var": np.var, "std": np.std, "norm": norm,
               "logsumexp": logsumexp}
+SCANS = {"cumsum": np.cumsum, "cumprod": np.cumprod, "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
 EXACT = ("max", "min", "argmax", "argmin", "any", "all")
 
 
@@ -200,6 +201,58 @@ class Reductions(KilnTest):
         most, where = self.run_op("op=(max(x), argmax(x)) keep=1", [x], 2)
         np.testing.assert_array_equal(most, kept(np.max, x))
         np.testing.assert_array_equal(where, x.argmax(axis=-1)[:, None])
+
+    def check_scan(self, name, dtype, shape, axis, reverse, exclusive):
+        x = self.values(shape, dtype)
+        wide = widen(x, dtype).astype(F64) if dtype in UNIT else x.astype(np.int64)
+        wide = np.flip(wide, axis) if reverse else wide
+        want = SCANS[name](wide, axis)
+        terms = np.maximum.accumulate(abs(want), axis) if name == "cumprod" else np.cumsum(abs(wide), axis)
+        if exclusive:
+            first, rest = np.split(want, [1], axis)[0], np.delete(want, -1, axis)
+            want = np.concatenate([np.full_like(first, dict(cumsum=0, cumprod=1).get(name, 0)), rest], axis)
+        want, terms = (np.flip(a, axis) if reverse else a for a in (want, terms))
+        options = ("", ",reverse=1")[reverse] + ("", ",exclusive=1")[exclusive]
+        got = self.run_op(f"op={name}(x{options}) axis={axis}", [x], dtype=dtype)
+        result = dtype if dtype in UNIT else "i64"
+        with self.subTest(name=name, dtype=dtype, shape=shape, axis=axis, options=options):
+            self.assert_near(got, want, result, terms if dtype in UNIT and name not in ("cummax", "cummin") else 0,
+                             shape[axis])
+
+    def test_every_scan(self):
+        for dtype in (*UNIT, "i8", "i32", "i64", "u8", "bool"):
+            for shape, axis in (((3, 1), 1), ((5, 17), 1), ((2, 1000), -1), ((17, 5), 0), ((3, 70, 33), 1)):
+                for name in SCANS:
+                    if (name, len(shape)) == ("cumprod", 3) or (name, shape) == ("cumprod", (2, 1000)):
+                        continue
+                    self.check_scan(name, dtype, shape, axis, shape[-1] == 17, False)
+        for dtype in ("f32", "bf16", "i32"):
+            for name in ("cumsum", "cumprod"):
+                self.check_scan(name, dtype, (3, 20), 1, False, True)
+                self.check_scan(name, dtype, (20, 3), 0, True, True)
+        self.check_scan("cumsum", "f32", (2, 70001), 1, False, False)
+        self.check_scan("cumsum", "f32", (70001, 2), 0, True, False)
+
+    def test_scans_beside_other_values(self):
+        x, w = self.values((6, 33), "f32"), self.values((33,), "f32", 2)
+        wide, row = x.astype(F64), w.astype(F64)
+        scan, total, both = self.run_op("op=(cumsum(x * y), sum(x * y), cumsum(x - mean(x)) * y)", [x, w], 3)
+        self.assert_near(scan, (wide * row).cumsum(axis=1), "f32", 30, 33)
+        self.assert_near(total, (wide * row).sum(axis=1), "f32", 30, 33)
+        self.assert_near(both, (wide - kept(np.mean, wide)).cumsum(axis=1) * row, "f32", 60, 33)
+        part = self.run_op("op=cumsum(x) / sum(x)", [abs(x)], options=["--verify"])
+        self.assert_near(part, abs(wide).cumsum(axis=1) / kept(np.sum, abs(wide)), "f32", 4, 33)
+        path = self.save("x.npy", x)
+        self.kiln("run", "op=cumsum(x)", "--in", path, "--out", path)
+        self.assert_near(np.load(path), wide.cumsum(axis=1), "f32", 30, 33)
+        first = self.run_op("op=(cummax(x,exclusive=1),cummin(x,exclusive=1))", [np.array([[3, 4]], dtype=np.int8)], 2)
+        self.assertEqual([a.tolist() for a in first], [[[-128, 3]], [[127, 3]]])
+        special = np.array([[1, np.nan, 3], [-np.inf, np.inf, 2]], dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(self.run_op("op=cumsum(x)", [special]), special.cumsum(axis=1))
+        np.testing.assert_array_equal(self.run_op("op=cummax(x)", [special]), np.maximum.accumulate(special, 1))
+        empty = np.zeros((2, 0), dtype=np.float32)
+        np.testing.assert_array_equal(self.run_op("op=cumsum(x)", [empty]), empty)
 
     def test_losses(self):
         x, y = self.values((6, 50), "f32"), self.values((6, 50), "f32", 2)

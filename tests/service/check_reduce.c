@@ -117,6 +117,35 @@ START_TEST(test_reduce__axis_before_other_dimensions)
 }
 END_TEST
 
+/* A scan has a value for each element, along any axis and from either end. */
+START_TEST(test_reduce__scans)
+{
+    static const struct {
+        const char *text;
+        int outer, length, inner;
+        bool reverse;
+    } cases[] = {
+        { "op=cumsum(x)", A * B, C, 1, false },        { "op=cumsum(x,reverse=1)", A * B, C, 1, true },
+        { "op=cumsum(x) axis=0", 1, A, B * C, false }, { "op=cumsum(x,reverse=1) axis=1", A, B, C, true },
+        { "op=cumsum(x) axis=all", 1, ALL, 1, false },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        const int length = cases[k].length, inner = cases[k].inner;
+        ck_assert_msg(apply(cases[k].text, whole, 3) == KILN_OK, "%s: %s", cases[k].text, report.message);
+        for (int i = 0; i < cases[k].outer * inner; i++) {
+            float sum = 0;
+            for (int j = 0; j < length; j++) {
+                const int place = cases[k].reverse ? length - 1 - j : j;
+                const int at = (i / inner * length + place) * inner + i % inner;
+                sum += x[at];
+                ck_assert_msg(out[at] == sum, "%s: element %d: %g, not %g", cases[k].text, at, (double)out[at],
+                              (double)sum);
+            }
+        }
+    }
+}
+END_TEST
+
 /* An input has the axis alone, all but the axis, or one element, and an output is in its place. */
 START_TEST(test_reduce__inputs_broadcast_beside_the_axis)
 {
@@ -298,6 +327,7 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_checked_fixture(tcase, open_cpu, close_service);
     tcase_add_test(tcase, test_reduce__results_lack_the_axis_or_keep_it);
     tcase_add_test(tcase, test_reduce__axis_before_other_dimensions);
+    tcase_add_test(tcase, test_reduce__scans);
     tcase_add_test(tcase, test_reduce__inputs_broadcast_beside_the_axis);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);

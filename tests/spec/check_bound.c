@@ -110,6 +110,41 @@ START_TEST(test_bound__one_device_alone_may_overflow)
 }
 END_TEST
 
+/* The values of scans at each element of a row, whichever was asked for before. */
+START_TEST(test_bound__scans_go_along_the_row_and_back)
+{
+    static const float x[] = { 9, 9, 9, 9, 9, 1, 2, -4, 8, 16 };
+    static const struct {
+        const char *spec;
+        double want[5];
+    } scans[] = {
+        { "op=cumsum(x) dtype=f32", { 1, 3, -1, 7, 23 } },
+        { "op=cumsum(x,exclusive=1) dtype=f32", { 0, 1, 3, -1, 7 } },
+        { "op=cumprod(x,reverse=1) dtype=f32", { -1024, -1024, -512, 128, 16 } },
+        { "op=cummax(x,reverse=1,exclusive=1) dtype=f32", { 16, 16, 16, 16, -INFINITY } },
+        { "op=cummin(x)*sum(x) dtype=f32", { 23, 23, -92, -92, -92 } },
+    };
+    static const uint64_t order[] = { 0, 1, 2, 3, 4, 4, 2, 0, 3, 1 };
+    const void *ins[] = { x };
+    const kiln__elements elements = { .ins = ins, .columns = 5, .inner = 1 };
+    for (int i = 0; i < COUNT(scans); i++) {
+        kiln__fields spec;
+        kiln__row_bound row;
+        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, scans[i].spec, NULL), KILN_OK);
+        kiln__bound_row(&row, &spec, &elements, 1);
+        for (int j = 0; j < COUNT(order); j++) {
+            const double input = (double)x[5 + order[j]];
+            const kiln__real_numbers numbers = { .inputs = &input, .index = (double)order[j] };
+            kiln__bound_scan(&row, &spec, &elements, 1, kiln__elements_in_order(&elements, spec.op, order[j]));
+            const kiln__estimate got = kiln__bound_estimate(&spec, &numbers, &row, 0);
+            ck_assert_msg(got.value == scans[i].want[order[j]], "%s at %d: %g", scans[i].spec, (int)order[j],
+                          got.value);
+            ck_assert(got.error < 0.1);
+        }
+    }
+}
+END_TEST
+
 static const struct {
     const char *spec;
     bool exact;
@@ -127,6 +162,9 @@ static const struct {
     { "op=hardsigmoid math=fast", true },
     { "op=sqrt math=fast", false },
     { "op=sqrt math=fast dtype=f64", true },
+    { "op=cummax(x)", true },
+    { "op=cumsum(x)", false },
+    { "op=cumsum(x) dtype=i32", true },
 };
 
 START_TEST(test_bound__portable_and_arithmetic_are_exact)
@@ -144,6 +182,7 @@ Suite *kiln_test_spec_bound_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_bound__an_error_is_carried_through_an_expression, 0, COUNT(cases));
     tcase_add_test(tcase, test_bound__one_device_alone_may_overflow);
+    tcase_add_test(tcase, test_bound__scans_go_along_the_row_and_back);
     tcase_add_loop_test(tcase, test_bound__portable_and_arithmetic_are_exact, 0, COUNT(specs));
     suite_add_tcase(suite, tcase);
     return suite;

@@ -53,6 +53,9 @@ static const struct {
     { "op=sum(x/sum(x*sum(x)))", "sum@0 sum@1 sum@2" },
     { "op=softmax(softmax(x))", "max@0 sum@1 max@2 sum@3" },
     { "op=(argmax(x),any(x>0),norm(x))", "argmax@0 any@0 norm@0" },
+    { "op=cumsum(x)", "sum@scan" },
+    { "op=(cumsum(x),cumsum(x,exclusive=1),sum(x),cummax(x))", "sum@scan sum@0 max@scan" },
+    { "op=cumsum(softmax(x))*max(x)", "max@0 sum@1 sum@scan" },
 };
 
 START_TEST(test_rows__are_planned_in_as_few_stages_as_there_can_be)
@@ -64,12 +67,16 @@ START_TEST(test_rows__are_planned_in_as_few_stages_as_there_can_be)
     ck_assert_int_eq(resolve(&spec, plans[_i].text), KILN_OK);
     kiln__spec_type(&spec, &typing);
     kiln__rows_make(&rows, &spec, &typing);
-    for (uint32_t k = 0, length = 0; k < rows.count; k++)
-        length += (uint32_t)snprintf(values + length, sizeof(values) - length, "%s%s@%u", k > 0 ? " " : "",
-                                     kiln__reduction_name(rows.values[k].reduction), rows.values[k].stage);
+    for (uint32_t k = 0, length = 0; k < rows.count; k++) {
+        char stage[12] = "scan";
+        if (rows.values[k].stage != KILN__STAGE_OF_SCANS)
+            snprintf(stage, sizeof(stage), "%u", rows.values[k].stage);
+        length += (uint32_t)snprintf(values + length, sizeof(values) - length, "%s%s@%s", k > 0 ? " " : "",
+                                     kiln__reduction_name(rows.values[k].reduction), stage);
+    }
     ck_assert_str_eq(values, plans[_i].values);
     for (uint32_t k = 0; k < rows.count; k++)
-        ck_assert(rows.values[k].stage < rows.stages);
+        ck_assert(rows.values[k].stage < rows.stages || rows.values[k].stage == KILN__STAGE_OF_SCANS);
 }
 END_TEST
 
@@ -87,6 +94,9 @@ static const struct {
     { "op=(argmax(x),argmin(x)) dtype=f64", "i64 i64", "column column" },
     { "op=(any(x),all(x)) dtype=f32", "bool bool", "column column" },
     { "op=(var(x),std(x),norm(x),logsumexp(x)) dtype=i8", "f32 f32 f32 f32", "column column column column" },
+    { "op=(cumsum(x),cumprod(x)) dtype=u8", "i64 i64", "full full" },
+    { "op=(cumsum(x),sum(x),cummin(x)) dtype=bf16", "bf16 bf16 bf16", "full column full" },
+    { "op=cummax(x,reverse=1) dtype=i16", "i16", "full" },
     { "op=x-max(x) dtype=i32", "i32", "full" },
     { "op=x-mean(x) dtype=i32", "f32", "full" },
     { "op=x>mean(x) dtype=f16", "bool", "full" },
@@ -124,6 +134,8 @@ START_TEST(test_rows__template_follows_the_op)
         { "op=softmax", "op=", "elementwise", "" },
         { "op=softmax(x*?a) axis=1 keep=1 n=3x5", "", "rows", "op=softmax(x*?a) axis=1 keep=1" },
         { "op=softmax axis=-1 keep=0", "", "rows", "op=softmax" },
+        { "op=cumsum( x , reverse=1,exclusive=1 )", "", "rows", "op=cumsum(x,exclusive=1,reverse=1)" },
+        { "op=cumsum(x,exclusive=0)", "", "rows", "op=cumsum(x)" },
     };
     for (int i = 0; i < COUNT(cases); i++) {
         kiln__fields spec;
@@ -145,6 +157,7 @@ START_TEST(test_rows__refusals_name_the_reason)
         const char *text, *message;
     } cases[] = {
         { "op=sum(c)+x layout=(column,full)", "sum reduces an axis, and its argument has one value in each row" },
+        { "op=cumsum(c)+x layout=(column,full)", "cumsum scans an axis, and its argument has one value in each row" },
         { "op=softmax axis=0", "axis and keep are for tensors" },
         { "op=sum(x) keep=1", "axis and keep are for tensors" },
         { "op=sum(bitwise_and(x,y)) dtype=f32", "takes whole numbers, and gets those of f32" },
@@ -154,6 +167,8 @@ START_TEST(test_rows__refusals_name_the_reason)
     } unread[] = {
         { "op=sum(x) template=elementwise", "template elementwise takes ops that do not reduce an axis" },
         { "op=relu template=rows", "template rows takes ops that reduce an axis" },
+        { "op=cumsum(x) template=cluster", "template cluster takes ops that do not scan an axis" },
+        { "op=cumsum(x) form=kept", "an op that scans takes form=walk; nearest: form=walk" },
         { "op=sum(x) axis=(2,1)", "axis=(2,1): write a dimension such as -1, neighbours such as (1,2), or all" },
         { "op=sum(x) axis=(-1,0)", "axis=(-1,0): " },
         { "op=sum(x) axis=-0", "axis=-0: " },
