@@ -7,8 +7,8 @@
 #include "rows_example.h"
 #endif
 
-#undef KILN_FOLD
-#define KILN_FOLD j
+#undef KILN_FOLD_NUMBER
+#define KILN_FOLD_NUMBER j
 
 /* Places of the axis that are folded together: few, so that a sum of many loses no more than a sum of few. */
 #define KILN_CHUNK 256

@@ -38,9 +38,6 @@
 #define KILN_DOWN  (KILN_BLOCK / KILN_ACROSS) /* threads along the axis */
 #define KILN_TILE  (KILN_ACROSS * KILN_VECTOR)
 KILN_STAGES(KILN_JOIN_LANES)
-#if defined(KILN_SCANS)
-KILN_JOIN_LANES(_scan) /* a function of that name must be known, also where the op has no stages */
-#endif
 
 /* Joins the folds of all threads, and of all blocks of the cluster, that have the same columns, in each of them. The
  * order depends on the numbers of threads and blocks alone. `parts` has a row for each warp, one for the block, and one

@@ -47,10 +47,6 @@
 #endif
 
 KILN_STAGES(KILN_JOIN_LANES)
-#if defined(KILN_SCANS)
-KILN_JOIN_LANES(_scan) /* a function of that name must be known, also where the op has no stages */
-KILN_SCAN_LANES(_scan)
-#endif
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 #define KILN_PARTS    (KILN_BLOCK / 32)
@@ -184,135 +180,6 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
 #else
 
-#if defined(KILN_SCANS)
-
-/* ---- Scans of a row of any length */
-
-/* Of `count` folds of each thread of a row, numbered as the elements are, first by `m`: in each the folds of all before
- * it, which follow those in *carry. Then *carry has them all. `parts` has one for each word of a warp, and one more. */
-template <unsigned count> KILN_FN void kiln_scan_folds(kiln_folds_scan (&f)[count], kiln_folds_scan *carry,
-                                                       kiln_folds_scan *parts)
-{
-    const unsigned warp = threadIdx.x % KILN_LANES / 32, t = threadIdx.x % 32;
-    if (KILN_LANES <= 32) {
-#pragma unroll
-        for (unsigned m = 0; m < count; m++) {
-            kiln_folds_scan all, before = *carry;
-            kiln_scan_lanes<(KILN_LANES < 32 ? KILN_LANES : 32)>(&f[m], &all);
-            kiln_join(carry, 0, &all, 0);
-            kiln_join(&before, 0, &f[m], 0);
-            f[m] = before;
-        }
-        return;
-    }
-#pragma unroll
-    for (unsigned m = 0; m < count; m++) {
-        kiln_folds_scan all;
-        kiln_scan_lanes<32>(&f[m], &all);
-        if (t == 0)
-            parts[m * KILN_WARPS + warp] = all;
-    }
-    __syncthreads();
-    if (warp == 0) {
-        for (unsigned i = t; i < (count * KILN_WARPS + 31) / 32 * 32; i += 32) {
-            kiln_folds_scan all, own, before = *carry;
-            kiln_clear(&own, 0);
-            if (i < count * KILN_WARPS)
-                own = parts[i];
-            kiln_scan_lanes<32>(&own, &all);
-            kiln_join(carry, 0, &all, 0);
-            kiln_join(&before, 0, &own, 0);
-            if (i < count * KILN_WARPS)
-                parts[i] = before;
-        }
-        if (t == 0)
-            parts[count * KILN_WARPS] = *carry;
-    }
-    __syncthreads();
-#pragma unroll
-    for (unsigned m = 0; m < count; m++) {
-        kiln_folds_scan before = parts[m * KILN_WARPS + warp];
-        kiln_join(&before, 0, &f[m], 0);
-        f[m] = before;
-    }
-    *carry = parts[count * KILN_WARPS];
-}
-
-/* Of input k the words of a chunk, of `width` elements, and one of them. */
-#define KILN_CHUNK(k) kiln_lanes<KILN_TYPE(k)> h##k[KILN_LAYOUT##k <= KILN_LAYOUT_ROW ? count : 1];
-#define KILN_READ(k)                                                                              \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && width > 1)                                          \
-        h##k[m].word = kiln_fetch(p##k + word * width, 0);                                        \
-    else if (KILN_LAYOUT##k <= KILN_LAYOUT_ROW)                                                   \
-        _Pragma("unroll") for (unsigned j = 0; j < width; j++) h##k[m].lane[j] = p##k[word * width + j];
-#define KILN_LANE(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : h##k[m].lane[j])
-#define KILN_OUT_LANE_OF_SCAN(k) \
-    KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_LANE));)
-#define KILN_PUT_OF_SCAN(k)                          \
-    KILN_IF_FULL(                                    \
-        KILN_OUT_LAYOUT##k,                          \
-        if (width > 1) kiln_put(q##k + word * width, 0, r##k.word); \
-        else q##k[word] = r##k.lane[0];)
-
-/* Number i of the words, or s of the elements of one, as the scan has them. */
-#define KILN_IN_ORDER(i, count) (KILN_REVERSE ? (count) - 1 - (i) : (i))
-
-/* The results of a row whose values are known, which consists of words of `width` elements. A chunk is folded while it
- * is in registers: each word, then the words, then each element from the folds before its word on. */
-template <unsigned width> KILN_FN void kiln_scan_row(KILN_PARAMETERS, const kiln_row &values)
-{
-    constexpr unsigned count = width > 1 || KILN_ELEMS < 8 ? KILN_ELEMS / width : 8;
-    __shared__ kiln_folds_scan parts[2][KILN_ROWS][KILN_LANES > 32 ? count * KILN_WARPS + 1 : 1];
-    KILN_BEGIN_ROW
-    const unsigned long long words = cols / width;
-    kiln_folds_scan carry;
-    kiln_clear(&carry, 0);
-    row = values;
-    for (unsigned long long first = 0, odd = 0; first < words; first += count * KILN_LANES, odd ^= 1) {
-        KILN_ALL(KILN_CHUNK)
-        kiln_folds_scan f[count];
-#pragma unroll
-        for (unsigned m = 0; m < count; m++) {
-            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
-            if (used && i < words) {
-                KILN_ALL(KILN_READ)
-            }
-            (void)word;
-        }
-#pragma unroll
-        for (unsigned m = 0; m < count; m++) {
-            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
-            kiln_clear(&f[m], 0);
-#pragma unroll
-            for (unsigned s = 0; s < width; s++) {
-                const unsigned j = KILN_IN_ORDER(s, width);
-                const unsigned long long at = word * width + j;
-                if (used && i < words)
-                    KILN_TAKE(f[m], KILN_LANE);
-            }
-        }
-        kiln_scan_folds(f, &carry, parts[odd][threadIdx.x / KILN_LANES]);
-#pragma unroll
-        for (unsigned m = 0; m < count; m++) {
-            const unsigned long long i = first + m * KILN_LANES + lane, word = KILN_IN_ORDER(i, words);
-            KILN_ALL_OUT(KILN_OUT_WORD)
-#pragma unroll
-            for (unsigned s = 0; s < width; s++) {
-                const unsigned j = KILN_IN_ORDER(s, width);
-                const unsigned long long at = word * width + j;
-                const kiln_folds_scan last = f[m], *const before = &last, *const after = &f[m];
-                KILN_TAKE(f[m], KILN_LANE);
-                KILN_ALL_OUT(KILN_OUT_LANE_OF_SCAN)
-            }
-            if (used && i < words) {
-                KILN_ALL_OUT(KILN_PUT_OF_SCAN)
-            }
-        }
-    }
-}
-
-#endif
-
 /* ---- A row of any length */
 
 #define KILN_WORD(k)                                                                              \
@@ -350,7 +217,9 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     KILN_STAGES(KILN_STAGE)
     KILN_PUT_COLUMNS
 #if defined(KILN_SCANS)
-    kiln_scan_row<KILN_VECTOR>(KILN_NAMES(rows, cols), row);
+    kiln_folds_scan carry;
+    kiln_clear(&carry, 0);
+    kiln_scan_words<KILN_LANES, KILN_VECTOR, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols / KILN_VECTOR);
 #else
     for (unsigned long long i = lane; i < words; i += KILN_LANES) {
         KILN_ALL(KILN_WORD)
@@ -389,7 +258,9 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     KILN_STAGES(KILN_STAGE)
     KILN_PUT_COLUMNS
 #if defined(KILN_SCANS)
-    kiln_scan_row<1>(KILN_NAMES(rows, cols), row);
+    kiln_folds_scan carry;
+    kiln_clear(&carry, 0);
+    kiln_scan_words<KILN_LANES, 1, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols);
 #else
     for (unsigned long long at = lane; at < end; at += KILN_LANES) {
         KILN_ALL_OUT(KILN_OUT_ELEMENT)

@@ -24,11 +24,11 @@
 /* The number by which a variance of n elements is divided. */
 #define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
 
-/* Where the op scans, the folds number KILN_FOLD of the elements before a place and of those up to it; none, for a
- * whole row. */
-#define KILN_FOLD 0
+/* Where the op scans, the folds number KILN_FOLD_NUMBER of the elements before a place and of those up to it; none, for
+ * a whole row. */
+#define KILN_FOLD_NUMBER 0
 #if defined(KILN_SCANS)
-#define KILN_SCANNED     , before, after, KILN_FOLD
+#define KILN_SCANNED     , before, after, KILN_FOLD_NUMBER
 #define KILN_NOT_SCANNED const kiln_folds_scan *const before = 0, *const after = 0;
 #else
 #define KILN_SCANNED
@@ -145,28 +145,6 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             KILN_FOLDS##s(KILN_RECEIVE);                                                         \
             kiln_join(f, 0, &g, 0);                                                              \
         }                                                                                        \
-    }
-
-/* In each thread of a group of `lanes` neighbours the folds of the threads before it, in their order, and in *all those
- * of all threads. */
-#define KILN_SEND_UP(a)  g.a[0] = __shfl_up_sync(0xffffffffu, own.a[0], distance, lanes);
-#define KILN_SEND_ALL(a) all->a[0] = __shfl_sync(0xffffffffu, own.a[0], lanes - 1, lanes);
-#define KILN_SCAN_LANES(s)                                                                            \
-    template <unsigned lanes> KILN_FN void kiln_scan_lanes(kiln_folds##s *f, kiln_folds##s *all)      \
-    {                                                                                                 \
-        const unsigned lane = threadIdx.x % lanes;                                                    \
-        kiln_folds##s own = *f, g;                                                                    \
-        _Pragma("unroll") for (unsigned distance = 1; distance < lanes; distance *= 2)                \
-        {                                                                                             \
-            KILN_FOLDS##s(KILN_SEND_UP);                                                              \
-            kiln_join(&g, 0, &own, 0);                                                                \
-            own = lane >= distance ? g : own;                                                         \
-        }                                                                                             \
-        const unsigned distance = 1;                                                                  \
-        KILN_FOLDS##s(KILN_SEND_UP);                                                                  \
-        KILN_FOLDS##s(KILN_SEND_ALL);                                                                 \
-        kiln_clear(f, 0);                                                                             \
-        *f = lane > 0 ? g : *f;                                                                       \
     }
 
 /* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and

@@ -68,8 +68,8 @@ typedef enum kiln_role {
     KILN_ROLE_OUT,         /* an array that is written whole */
     KILN_ROLE_INOUT,       /* an array that is read and written */
     KILN_ROLE_SCALAR,      /* a number given at launch */
-    KILN_ROLE_FORMULA      /* a number that a formula of the sizes gives, or the strides of all arrays; not an argument
-                              of kiln_launch */
+    KILN_ROLE_FORMULA /* a number that a formula of the sizes gives, the strides of all arrays, memory that a launch
+                              brings, or the number of its phase; not an argument of kiln_launch */
 } kiln_role;
 
 enum { KILN_DIMS_MAX = 4 };
@@ -82,7 +82,7 @@ typedef struct kiln_param {
     uint32_t bytes; /* of an element, or of the number */
     uint32_t dims;  /* of an array */
     /* Formulas of the sizes: an array's extents, the last one contiguous; [0] of KILN_ROLE_FORMULA: the number,
-     * or "strides". */
+     * "strides", "scratch" or "phase". */
     const char *shape[KILN_DIMS_MAX];
     int follows_dtype; /* 1: the template declares "dtype", so `type` is that of the spec; 2: "otype", that of the
                           result, which the op or out= gives; 3: "itype", that of this input of the op, which dtype=
@@ -315,13 +315,15 @@ typedef struct kiln_grid {
  * signature knows them. A pointer parameter takes an array or the value of a pointer. docs/templates.md says how arrays
  * lie in a kernel with strides; one that is both written and read lies alike. kiln_apply takes tensors of any strides.
  *
- * On a GPU the call queues the launch, takes no lock and allocates nothing. In a stream that is being captured the
- * launch becomes a node of the graph, and the kernel must outlive the graph. On the cpu all cores compute, and the call
- * blocks until they are done; concurrent launches take turns. Sizes that give no blocks launch nothing.
+ * On a GPU the call queues the launch, takes no lock and allocates nothing. A template with scratch memory is the
+ * exception: the memory comes from a pool of the device in the order of the stream, and goes back behind the launch. In
+ * a stream that is being captured the launch becomes nodes of the graph, which owns such memory, and the kernel must
+ * outlive the graph. On the cpu all cores compute, and the call blocks until they are done; concurrent launches take
+ * turns. Sizes that give no blocks launch nothing.
  *
  * Arrays are borrowed until the work is done.
  * Errors: KILN_EINVAL, KILN_EALIGN, KILN_EOVERLAP, KILN_ELAUNCH, KILN_ENODRIVER (too old for a cluster or a cooperative
- * launch). Nothing is queued then. */
+ * launch). Nothing is queued then, but for earlier phases of a template that has several. */
 KILN_API kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64_t *sizes, size_t size_count,
                                  const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report);
 

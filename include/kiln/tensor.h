@@ -55,11 +55,12 @@ typedef struct kiln_tensor {
  * without elements launch nothing.
  *
  * Text, types, device, the kind of layout and the power of two of elements choose the kernel. The first call with these
- * gets it, and blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing. The
- * kernel stays loaded until kiln_close, so that a graph may have captured the launch. The first kiln_options.loaded_max
- * kernels stay so, and further ones are got for each call: a host that captures one of these holds it with
- * kiln_get_kernel for the life of the graph. Parameters that the text names must be those of the kernel's template. On
- * the cpu all cores compute, and the call blocks until they are done.
+ * gets it, and blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing.
+ * Where few long rows are reduced, the launch has scratch memory: see kiln_launch. The kernel stays loaded until
+ * kiln_close, so that a graph may have captured the launch. The first kiln_options.loaded_max kernels stay so, and
+ * further ones are got for each call: a host that captures one of these holds it with kiln_get_kernel for the life of
+ * the graph. Parameters that the text names must be those of the kernel's template. On the cpu all cores compute, and
+ * the call blocks until they are done.
  *
  * Tensors are borrowed for the call, their data until the work is done.
  * Errors: those of kiln_get, KILN_EINVAL (shapes, types, strides, counts; tensors of several devices), KILN_EALIGN,

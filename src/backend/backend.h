@@ -120,6 +120,10 @@ typedef struct kiln__backend_vtable {
      * returns. All has been checked. `entry` is the index into rule->entries. */
     kiln_status (*launch)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
                           kiln_report *report);
+    /* Memory for the launches in a stream from this call to release_scratch, of a kernel whose rule says that it needs
+     * some. Any number of launches may have some at a time. In a stream that is captured it belongs to the graph. */
+    kiln_status (*scratch)(kiln_device *device, size_t bytes, void *stream, void **out, kiln_report *report);
+    kiln_status (*release_scratch)(kiln_device *device, void *memory, void *stream, kiln_report *report);
     /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such
      * stream. */
     kiln_status (*capturing)(kiln_device *device, void *stream, bool *out, kiln_report *report);
@@ -195,6 +199,7 @@ KILN__BACKENDS(KILN__BACKEND_OPEN)
 struct kiln_device {
     kiln__backend *backend;
     kiln__target target;
+    bool has_pools;      /* that scratch memory of launches is taken from */
     int ordinal;         /* of the GPU; 0 for the cpu */
     char name[16];       /* "cuda:0", "cpu" */
     unsigned generation; /* os/fork.h */

@@ -60,6 +60,7 @@ static kiln_status device_open(kiln__backend *backend, int ordinal, kiln_device 
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     self->device.backend = backend;
     kiln__target_parse("cpu", 3, &self->device.target);
+    self->device.has_pools = true;
     kiln__text_copy(self->device.name, sizeof(self->device.name), "cpu");
     kiln__cpu_model(self->model, sizeof(self->model));
     *out = &self->device;
@@ -286,6 +287,21 @@ static void release(kiln_device *device, void *memory)
     free(memory);
 }
 
+static kiln_status scratch(kiln_device *device, size_t bytes, void *stream, void **out, kiln_report *report)
+{
+    (void)stream;
+    return allocate(device, out, bytes, report);
+}
+
+/* A launch has ended when it returns. */
+static kiln_status release_scratch(kiln_device *device, void *memory, void *stream, kiln_report *report)
+{
+    (void)stream;
+    (void)report;
+    release(device, memory);
+    return KILN_OK;
+}
+
 static kiln_status copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                         void *stream, kiln_report *report)
 {
@@ -349,6 +365,8 @@ kiln__backend *kiln__cpu_open(const char *driver, const kiln__log *log)
                                                  .load = load,
                                                  .unload = unload,
                                                  .launch = launch,
+                                                 .scratch = scratch,
+                                                 .release_scratch = release_scratch,
                                                  .capturing = capturing,
                                                  .resources = resources,
                                                  .alloc = allocate,

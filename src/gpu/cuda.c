@@ -126,6 +126,8 @@ static void read_facts(kiln__cuda_device *device, kiln__cuda_call *call)
     device->l2_bytes = (uint64_t)read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
     KILN__CUDA(call, cuDeviceTotalMem, (&memory, device->handle));
     device->memory_bytes = memory;
+    device->device.has_pools = kiln__cuda_has_pools(call->driver) &&
+                               read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
     int length = snprintf(name, sizeof(name), "sm_%d%d", major, minor);
     if (call->status == KILN_OK &&
         (length >= (int)sizeof(name) || !kiln__target_parse(name, (size_t)length, &device->device.target)))
@@ -148,6 +150,8 @@ static void device_close(kiln_device *base)
         device->driver->cuEventDestroy(device->start);
     if (device->stream != NULL)
         device->driver->cuStreamDestroy(device->stream);
+    if (atomic_load(&device->pool) != NULL)
+        device->driver->cuMemPoolDestroy(atomic_load(&device->pool));
     if (device->primary != NULL)
         device->driver->cuDevicePrimaryCtxRelease(device->handle);
     kiln__cuda_leave(&call);
@@ -324,6 +328,8 @@ kiln__backend *kiln__cuda_open(const char *libcuda, const kiln__log *log)
                                                  .load = kiln__cuda_load,
                                                  .unload = kiln__cuda_unload,
                                                  .launch = kiln__cuda_launch,
+                                                 .scratch = kiln__cuda_scratch,
+                                                 .release_scratch = kiln__cuda_release_scratch,
                                                  .capturing = kiln__cuda_capturing,
                                                  .resources = kiln__cuda_resources,
                                                  .functions = &kiln__cuda_functions,

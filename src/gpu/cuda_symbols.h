@@ -19,12 +19,14 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef unsigned int kiln__cu_enum; /* CUresult and every other enum of the driver */
 
 /* NVIDIA's structs under names of our own: the list names them by their tags. */
 struct CUlaunchConfig_st;
 struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 struct CUDA_MEMCPY3D_st;
+struct CUmemPoolProps_st;
 typedef struct kiln__cu_launch_attribute {
     kiln__cu_enum id;
     char pad[4];
@@ -59,6 +61,14 @@ typedef struct kiln__cu_copy_node {
     kiln__cu_copy_end from, to;
     size_t width, height, depth;
 } kiln__cu_copy_node;
+typedef struct kiln__cu_pool_properties {
+    kiln__cu_enum kind, handles, place;
+    int device;
+    void *security;
+    size_t most;
+    unsigned short usage;
+    unsigned char reserved[54];
+} kiln__cu_pool_properties;
 
 /* X(need, name, suffix, version, result, parameters). `version` is the CUDA version that brought this form of the
  * function, as cuGetProcAddress takes it; name and suffix together are the name that the library exports. A missing
@@ -123,6 +133,14 @@ typedef struct kiln__cu_copy_node {
       (int *blocks, CUfunction function, int block, size_t shared_bytes))                                             \
     X(OPTIONAL, cuLaunchKernelEx, , 11060, kiln__cu_enum,                                                             \
       (const struct CUlaunchConfig_st *config, CUfunction function, void **parameters, void **extra))                 \
+    X(OPTIONAL, cuMemPoolCreate, , 11020, kiln__cu_enum,                                                              \
+      (CUmemoryPool * pool, const struct CUmemPoolProps_st *properties))                                              \
+    X(OPTIONAL, cuMemPoolDestroy, , 11020, kiln__cu_enum, (CUmemoryPool pool))                                        \
+    X(OPTIONAL, cuMemPoolSetAttribute, , 11020, kiln__cu_enum,                                                        \
+      (CUmemoryPool pool, kiln__cu_enum attribute, void *value))                                                      \
+    X(OPTIONAL, cuMemAllocFromPoolAsync, , 11020, kiln__cu_enum,                                                      \
+      (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream))                                       \
+    X(OPTIONAL, cuMemFreeAsync, , 11020, kiln__cu_enum, (CUdeviceptr memory, CUstream stream))                        \
     X(OPTIONAL, cuGraphCreate, , 10000, kiln__cu_enum, (CUgraph * graph, unsigned int flags))                         \
     X(OPTIONAL, cuGraphDestroy, , 10000, kiln__cu_enum, (CUgraph graph))                                              \
     X(OPTIONAL, cuGraphAddKernelNode, _v2, 12000, kiln__cu_enum,                                                      \
@@ -183,6 +201,7 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)          \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)          \
     X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97) \
+    X(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115)           \
     X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                    \
     X(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, 2)                     \
@@ -194,6 +213,9 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                        \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                  \
     X(CU_MEMORYTYPE_DEVICE, 2)                                   \
+    X(CU_MEM_ALLOCATION_TYPE_PINNED, 1)                          \
+    X(CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
+    X(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                      \
     X(CU_STREAM_NON_BLOCKING, 1)                                 \
     X(CU_EVENT_DEFAULT, 0)                                       \
     X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                          \

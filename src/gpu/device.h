@@ -20,6 +20,7 @@ typedef struct kiln__cuda_device {
     char model[256];
     uint64_t memory_bytes, l2_bytes;
     uint32_t multiprocessors;
+    _Atomic(CUmemoryPool) pool; /* of scratch memory; NULL until a kernel is loaded that needs some */
 } kiln__cuda_device;
 
 /* Calls of the driver for a device. Nothing is current or relaxed yet. */
@@ -63,6 +64,16 @@ kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, const uint32
 kiln_status kiln__cuda_capturing(kiln_device *device, void *stream, bool *out, kiln_report *report);
 void kiln__cuda_resources(const kiln__module *module, int *registers, int *local_bytes);
 extern const kiln__function_vtable kiln__cuda_functions;
+
+/* ---- Scratch memory of launches, from a pool of the device: scratch.c */
+
+/* Whether the driver has what pools need. */
+bool kiln__cuda_has_pools(const kiln__driver *driver);
+
+/* Makes sure that the device has its pool, for a kernel that is loaded. */
+kiln_status kiln__cuda_prepare_scratch(kiln__cuda_device *device, kiln_report *report);
+kiln_status kiln__cuda_scratch(kiln_device *device, size_t bytes, void *stream, void **out, kiln_report *report);
+kiln_status kiln__cuda_release_scratch(kiln_device *device, void *memory, void *stream, kiln_report *report);
 
 /* ---- Timing, and tapes: launches and copies that become nodes of a graph instead of running. Nothing is captured:
  * while a stream captures, CUDA refuses every other thread of the process that waits for the whole device, and breaks

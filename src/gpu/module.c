@@ -292,6 +292,8 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->permitted = (atomic_int *)(module->kernels + names.count);
     memcpy(module->block, rule->block, sizeof(module->block));
     module->shared = rule->shared;
+    if (rule->scratch)
+        call.status = kiln__cuda_prepare_scratch((kiln__cuda_device *)base, report);
     kiln__cuda_enter(&call);
     if (call.status == KILN_OK)
         load_module(module, entry, &names, used_ptx, &call);

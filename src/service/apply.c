@@ -336,13 +336,12 @@ static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *r
 }
 
 /* The template that suits the length of rows, if it has the parameters that the text names. */
-static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const kiln__target *target,
-                               kiln_report *report)
+static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const kiln_device *device, kiln_report *report)
 {
     const kiln__template *template = NULL;
     kiln__text line = { 0 };
-    const char *name =
-        kiln__rows_template(&(*spec)->fields, target, (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
+    const char *name = kiln__rows_template(&(*spec)->fields, &device->target, device->has_pools,
+                                           (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
     kiln_status status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
     if (status != KILN_OK || check_params(*spec, template, NULL) != KILN_OK)
         return status;
@@ -351,7 +350,7 @@ static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const k
 }
 
 /* The fields that tensors give, but for the types of the outputs. */
-static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln__target *target,
+static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_device *device,
                               const kiln_tensor *ins, kiln_report *report)
 {
     static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
@@ -374,7 +373,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         status = set_fields(spec, &line, report);
     }
     if (status == KILN_OK && loop->kind == KILN__LOOP_REDUCED && !named && !beside)
-        status = choose_rows(spec, loop, target, report);
+        status = choose_rows(spec, loop, device, report);
     return status;
 }
 
@@ -413,7 +412,7 @@ static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop
     if (status == KILN_OK)
         status = check_open(*out, report);
     if (status == KILN_OK)
-        status = add_fields(out, loop, &device->target, ins, report);
+        status = add_fields(out, loop, device, ins, report);
     if (status == KILN_OK)
         status = add_results(out, outs, loop->outputs, report);
     if (status != KILN_OK) {

@@ -117,9 +117,12 @@ static inline kiln_status pass_formula(passing *p, uint32_t i)
     uint64_t value = 0;
     if (arg->strides)
         return pass_own_view(p, i);
+    p->where[i] = &p->values[i];
+    p->values[i] = 0;
+    if (arg->scratch || arg->phase) /* set by submit_phases */
+        return KILN_OK;
     kiln_status status =
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
-    p->where[i] = &p->values[i];
     p->values[i] = value;
     if (status != KILN_OK || arg->type == KILN__DTYPE_U64 || arg->type == KILN__DTYPE_I64)
         return status;
@@ -202,6 +205,33 @@ static kiln_status submit_grid(const passing *p, uint32_t entry, const uint64_t 
     return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
 }
 
+/* Submits the kernel once for each phase, with memory that all of them share. */
+static kiln_status submit_phases(passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
+{
+    const kiln_kernel *kernel = p->kernel;
+    const kiln__plan *plan = kernel->plan;
+    uint64_t bytes = 0;
+    void *memory = NULL;
+    kiln_status status = KILN_OK;
+    if (plan->scratch != UINT32_MAX)
+        status =
+            kiln__plan_value(plan, plan->args[plan->scratch].formulas[0], &p->formulas, "scratch", &bytes, p->report);
+    if (status == KILN_OK && bytes > 0)
+        status = kernel->vtable->scratch(kernel->device, bytes, stream, &memory, p->report);
+    if (status == KILN_OK && plan->scratch != UINT32_MAX)
+        p->values[plan->scratch] = (uintptr_t)memory;
+    for (uint32_t phase = 0; phase < plan->phases && status == KILN_OK; phase++) {
+        if (plan->phase != UINT32_MAX)
+            p->values[plan->phase] = phase;
+        status = submit_grid(p, entry, grid, stream);
+    }
+    if (memory == NULL)
+        return status;
+    kiln_status released =
+        kernel->vtable->release_scratch(kernel->device, memory, stream, status == KILN_OK ? p->report : NULL);
+    return status == KILN_OK ? released : status;
+}
+
 /* The formulas' numbers, once they are calculated. */
 static kiln_status pass_formulas(passing *p)
 {
@@ -237,7 +267,9 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
 
 static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[3], uint64_t n, void *stream)
 {
-    bool cut = p->kernel->plan->elementwise && p->kernel->program->rule.tile > 0;
+    const kiln__plan *plan = p->kernel->plan;
+    const bool once = plan->phases == 1 && plan->scratch == UINT32_MAX;
+    bool cut = once && plan->elementwise && p->kernel->program->rule.tile > 0;
     for (int i = cut ? 1 : 0; i < 3; i++)
         if (grid[i] > grid_most[i])
             return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64,
@@ -278,7 +310,10 @@ static kiln_status submit_arguments(passing *p, uint64_t n, void *stream)
     if (entry == kernel->entry_count && entry > 0)
         return FAIL(p->report, KILN_EALIGN,
                     "no entry point of the template takes pointers of this alignment, and these sizes");
-    return is_large ? submit_large(p, entry, grid, n, stream) : submit_grid(p, entry, grid, stream);
+    if (is_large)
+        return submit_large(p, entry, grid, n, stream);
+    const bool once = plan->phases == 1 && plan->scratch == UINT32_MAX;
+    return once ? submit_grid(p, entry, grid, stream) : submit_phases(p, entry, grid, stream);
 }
 
 static kiln_status finish_launch(passing *p, uint64_t n, void *stream)

@@ -9,6 +9,7 @@
 enum {
     THREADS_MAX = 1024,
     BLOCK_Z_MAX = 64,
+    PHASES_MAX = 64,
     KEPT_TWOS = 4 /* of the factors of a row's elements: a word of the narrowest type has 2^4 */
 };
 
@@ -264,6 +265,12 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     out->bytes = kiln__arg_bytes(arg, p->operands, k);
     out->layout = layout_of(arg, p->operands, k);
     out->strides = arg->strides;
+    out->scratch = arg->scratch;
+    out->phase = arg->phase;
+    if (arg->scratch)
+        p->plan->scratch = p->plan->arg_count - 1;
+    if (arg->phase)
+        p->plan->phase = p->plan->arg_count - 1;
     out->dims = arg->dims;
     if (arg->strides)
         p->plan->dims = kiln__operands_dims(p->operands);
@@ -300,6 +307,8 @@ static void set_block(planner *p)
     if ((uint64_t)block[0] * block[1] * block[2] > THREADS_MAX)
         FAIL(p, "a block of %u x %u x %u is more than %d threads", block[0], block[1], block[2], THREADS_MAX);
     evaluate(p, p->arguments->shared, "shared", 0, INT32_MAX, &p->plan->shared);
+    p->plan->phases = 1;
+    evaluate(p, p->arguments->phases, "phases", 1, PHASES_MAX, &p->plan->phases);
 }
 
 static void pair_arrays(kiln__plan *plan)
@@ -318,6 +327,7 @@ static void pair_arrays(kiln__plan *plan)
 static void fill_plan(planner *p)
 {
     const kiln__arguments *arguments = p->arguments;
+    p->plan->scratch = p->plan->phase = UINT32_MAX;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++)

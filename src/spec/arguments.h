@@ -1,5 +1,5 @@
-/* Arguments of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan that
- * a spec makes of them. See docs/templates.md. Pure. */
+/* Arguments of kernels: the declarations size, arg, grid, block, shared, phases and traffic of a template, and the plan
+ * that a spec makes of them. See docs/templates.md. Pure. */
 #ifndef KILN_SPEC_ARGUMENTS_H
 #define KILN_SPEC_ARGUMENTS_H
 
@@ -37,7 +37,10 @@ typedef struct kiln__declared_arg {
     bool broadcast; /* inputs that may have one row or one column for all: layout= tells which */
     bool reduced;   /* outputs that have one column where the op reduces the columns */
     bool scanned;   /* and of one that scans them */
-    bool strides;   /* of KILN__ARG_FORMULA: a struct with the extents and strides of all arrays */
+    /* Of KILN__ARG_FORMULA. */
+    bool strides; /* a struct with the extents and strides of all arrays */
+    bool scratch; /* memory of the launch, of so many bytes as the formula says */
+    bool phase;   /* the number of the phase */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
@@ -81,6 +84,7 @@ typedef struct kiln__arguments {
     uint32_t arg_count;
     char *grid[3], *block[3]; /* formulas, NULL: 1 */
     char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
+    char *phases;             /* formula: how often a launch submits the kernel, NULL: once */
     char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
     char *conditions[KILN__ENTRIES_MAX]; /* formulas: where an entry may be launched, NULL: always */
 } kiln__arguments;
@@ -141,8 +145,8 @@ typedef struct kiln__plan_arg {
     kiln__dtype type;     /* never KILN__DTYPE_UNSET */
     kiln__dtype declared; /* KILN__DTYPE_UNSET, _RESULT or _INPUT: the type follows the spec */
     kiln__layout layout;  /* of an output or an input of the op */
-    bool in_place, strides;
-    uint32_t bytes; /* of an element or a number, or of all strides */
+    bool in_place, strides, scratch, phase;
+    uint32_t bytes; /* of an element, a number or a pointer, or of all strides */
     uint32_t dims;
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
@@ -173,7 +177,8 @@ typedef struct kiln__plan {
     uint32_t pair_count;
     uint32_t grid[3];   /* formulas */
     uint32_t grid_dims; /* how many of them are declared; the others are 1 */
-    uint32_t block[3], shared;
+    uint32_t block[3], shared, phases;
+    uint32_t scratch, phase;                /* the numbers of the arguments of that kind; UINT32_MAX: there is none */
     uint32_t traffic;                       /* a formula, UINT32_MAX where none is declared */
     uint32_t conditions[KILN__ENTRIES_MAX]; /* likewise, of each entry */
     char text[];

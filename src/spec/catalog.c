@@ -37,9 +37,10 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     const char *functions = find_text("functions.h", strlen("functions.h"));
     out->prelude = find_text("real.h", strlen("real.h"));
     out->rows = find_text("rows.h", strlen("rows.h"));
-    if (out->prelude == NULL || out->rows == NULL || ops == NULL || functions == NULL)
+    out->scan = find_text("scan.h", strlen("scan.h"));
+    if (out->prelude == NULL || out->rows == NULL || out->scan == NULL || ops == NULL || functions == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without %s",
-                          out->prelude == NULL || out->rows == NULL ? "its headers" : "ops");
+                          out->prelude == NULL || out->rows == NULL || out->scan == NULL ? "its headers" : "ops");
     kiln_status status = kiln__functions_find(&out->functions, functions, report);
     if (status == KILN_OK)
         status = kiln__op_table_init(&out->ops, ops, report);

@@ -6,10 +6,12 @@
 #include "lang/op.h"
 #include "spec/template.h"
 
-/* The template of ops that reduce, where a spec names none, and those for long rows and for rows beside each other. */
+/* The template of ops that reduce, where a spec names none, and those for long rows, for a few of any length, and for
+ * rows beside each other. */
 #define KILN__TEMPLATE_ROWS    "rows"
 #define KILN__TEMPLATE_COLUMNS "columns"
 #define KILN__TEMPLATE_CLUSTER "cluster"
+#define KILN__TEMPLATE_SPLIT   "split"
 
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };
 
@@ -31,6 +33,7 @@ typedef struct kiln__catalog {
     const kiln__template *usual; /* for specs that name none */
     const char *prelude;         /* text of real.h; borrowed, as the next */
     const char *rows;            /* that of rows.h, for ops that reduce */
+    const char *scan;            /* that of scan.h, for ops that scan, on a GPU */
 } kiln__catalog;
 
 /* Fills it with Kiln's templates and ops. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */

@@ -3,6 +3,7 @@
 #include "spec/fields.h"
 
 #include "base/number.h"
+#include "spec/rows.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -87,6 +88,10 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
         return full_of(spec);
     case KILN__FACT_SCANS:
         return spec->op->scans;
+    case KILN__FACT_STAGES:
+        return kiln__rows_stages(spec);
+    case KILN__FACT_FOLD:
+        return kiln__rows_fold_bytes(spec);
     default:
         return (int64_t)spec->op->operations;
     }
@@ -126,6 +131,8 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_OF(CROSSING):
     case NAME_OF(FULL):
     case NAME_OF(SCANS):
+    case NAME_OF(STAGES):
+    case NAME_OF(FOLD):
     case NAME_OF(OPERATIONS):
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:

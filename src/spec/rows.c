@@ -83,42 +83,85 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
     }
 }
 
+/* The bytes of the widest folds: a member has eight at most. */
+static uint32_t fold_bytes(const kiln__rows *rows)
+{
+    uint32_t most = 0;
+    for (uint32_t s = 0; s <= rows->stages; s++) {
+        uint32_t members = 0;
+        for (uint32_t k = 0; k < rows->count; k++)
+            if (rows->values[k].stage == (s < rows->stages ? s : KILN__STAGE_OF_SCANS))
+                members += finds_index(rows->values[k].reduction) ? 2 : 1;
+        most = members > most ? members : most;
+    }
+    return most * (uint32_t)sizeof(uint64_t);
+}
+
+static void make_of_spec(kiln__rows *out, const kiln__fields *spec)
+{
+    kiln__typing typing;
+    kiln__spec_type(spec, &typing);
+    kiln__rows_make(out, spec, &typing);
+}
+
+uint32_t kiln__rows_stages(const kiln__fields *spec)
+{
+    kiln__rows rows;
+    make_of_spec(&rows, spec);
+    return rows.stages + spec->op->scans;
+}
+
+uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
+{
+    kiln__rows rows;
+    make_of_spec(&rows, spec);
+    return fold_bytes(&rows);
+}
+
 /* ---- The template */
 
 enum {
     REGISTER_BYTES = 1024 * 128,   /* of the threads of a block, for a row */
     REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
     CLUSTER_MOST = 16,             /* blocks */
-    RESERVED = 6144                /* of the shared memory of a block */
+    RESERVED = 6144,               /* of the shared memory of a block */
+    SPLIT_LEAST = 1 << 18          /* bytes of a row, for several launches to be worth their time */
 };
 
 /* Whether a row is walked over once, and nothing of its length is written. */
 static bool is_one_walk(const kiln__fields *spec)
 {
-    kiln__typing typing;
     kiln__rows rows;
-    kiln__spec_type(spec, &typing);
-    kiln__rows_make(&rows, spec, &typing);
+    make_of_spec(&rows, spec);
     for (uint32_t k = 0; k < spec->op->outputs; k++)
         if (kiln__spec_out_layout(spec, k) == KILN__LAYOUT_FULL)
             return false;
     return rows.stages == 1;
 }
 
-const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols)
+/* The bytes of a row of all inputs that have one; UINT64_MAX: more than can be counted. */
+static uint64_t row_bytes(const kiln__fields *spec, uint64_t cols)
 {
     uint64_t full = 0, bytes;
-    if (spec->op->scans)
-        return KILN__TEMPLATE_ROWS;
     for (uint32_t k = 0; k < spec->op->inputs; k++)
         full += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
     const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (full > 0 ? full : 1), &bytes);
+    return overflows ? UINT64_MAX : bytes;
+}
+
+const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, bool has_pools, uint64_t rows,
+                                uint64_t cols)
+{
+    const bool scans = spec->op->scans;
+    const uint64_t bytes = row_bytes(spec, cols), cores = (uint64_t)kiln__target_cores(target);
     const uint64_t most = (uint64_t)CLUSTER_MOST * (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
-    const bool few = rows * 2 < (uint64_t)kiln__target_cores(target);
     const bool is_long = bytes > REGISTER_BYTES || bytes / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
-    const bool spread =
-        !overflows && target->sm >= KILN__CLUSTER_SM && is_long && bytes <= most && (few || !is_one_walk(spec));
-    return spread ? KILN__TEMPLATE_CLUSTER : KILN__TEMPLATE_ROWS;
+    const bool fits = target->sm >= KILN__CLUSTER_SM && bytes <= most && !scans;
+    if (fits && is_long && (rows < cores / 2 || !is_one_walk(spec)))
+        return KILN__TEMPLATE_CLUSTER;
+    if (has_pools && target->sm > 0 && !fits && bytes > SPLIT_LEAST && rows < (scans ? cores / 2 : cores * 2))
+        return KILN__TEMPLATE_SPLIT;
+    return KILN__TEMPLATE_ROWS;
 }
 
 /* ---- C text */
@@ -431,6 +474,7 @@ void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const k
     WRITE(&w, "#define KILN_STAGES(M)");
     for (uint32_t s = 0; s < rows->stages; s++)
         WRITE(&w, " M(%u)", s);
+    WRITE(&w, "\n#define KILN_FOLD_BYTES %u", fold_bytes(rows));
     WRITE(&w, "\ntypedef struct kiln_row {\n");
     for (uint32_t k = 0; k < rows->count; k++)
         if (rows->values[k].stage != KILN__STAGE_OF_SCANS)

@@ -34,10 +34,15 @@ typedef struct kiln__rows {
 /* Plans the op of a spec, of which `typing` has the types. */
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing);
 
-/* The template for `rows` rows of `cols` elements: rows, or cluster where they do not fit the registers of a block but
- * the shared memory of a cluster, and are needed more than once or too few for a block each. An op that scans takes
- * rows. The spec has its dtype and layouts. */
-const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, uint64_t rows, uint64_t cols);
+/* The stages of the op of a spec, that of its scans included, and the most bytes that the folds of one have in CUDA. */
+uint32_t kiln__rows_stages(const kiln__fields *spec);
+uint32_t kiln__rows_fold_bytes(const kiln__fields *spec);
+
+/* The template for `rows` rows of `cols` elements: rows; cluster where they do not fit the registers of a block but the
+ * shared memory of a cluster, and are needed more than once or too few for a block each; or split where longer ones, or
+ * those of an op that scans, are too few. Split needs pools of memory. The spec has its dtype and layouts. */
+const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, bool has_pools, uint64_t rows,
+                                uint64_t cols);
 
 /* The inputs of the op as parameters of a C function, "float x, float y", then scalars, and the position. */
 void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);
@@ -45,6 +50,7 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
 /* The C text for a template, where the functions that the op calls stand before it:
  *
  *     #define KILN_STAGES(M)    M(0) M(1) ..., one for each stage
+ *     #define KILN_FOLD_BYTES   the most that the folds of a stage have in CUDA
  *     struct kiln_row           the values of a row, r0, r1, ...
  *     struct kiln_folds0        of stage 0: folds that are not finished, KILN_SPREAD of each
  *     #define KILN_FOLDS0(M)    M(a0) M(a1) ..., its members

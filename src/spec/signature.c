@@ -55,12 +55,15 @@ static int follows(kiln__dtype declared)
                                             : 0;
 }
 
-/* The extents and strides of all arrays, a struct in place of a number. */
-static void set_strides(kiln_param *param, uint32_t bytes)
+/* A struct, memory or a count in place of the number of a formula. */
+static void set_special(kiln_param *param, bool strides, bool scratch, bool phase, uint32_t bytes)
 {
-    param->type = "";
-    param->bytes = bytes;
-    param->shape[0] = "strides";
+    if (strides || scratch)
+        param->type = "";
+    if (strides)
+        param->bytes = bytes;
+    if (strides || scratch || phase)
+        param->shape[0] = strides ? "strides" : scratch ? "scratch" : "phase";
 }
 
 kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const kiln__operands *operands)
@@ -79,8 +82,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const
             param->in_place = arg->in_place;
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
                 param->shape[d] = arg->formulas[d] != NULL ? kiln__arg_extent(arg, operands, k, d) : NULL;
-            if (arg->strides)
-                set_strides(param, kiln__arg_bytes(arg, operands, k));
+            set_special(param, arg->strides, arg->scratch, arg->phase, kiln__arg_bytes(arg, operands, k));
         }
     }
     for (int i = 0; i < 3; i++)
@@ -100,9 +102,9 @@ kiln_signature *kiln__signature_planned(const kiln__plan *plan)
         kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
         param->follows_dtype = follows(arg->declared);
         param->in_place = arg->in_place;
-        if (arg->strides)
-            set_strides(param, arg->bytes);
-        for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims) && !arg->strides; d++)
+        const bool special = arg->strides || arg->scratch || arg->phase;
+        set_special(param, arg->strides, arg->scratch, arg->phase, arg->bytes);
+        for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims) && !special; d++)
             param->shape[d] = kiln__plan_text(plan, arg->formulas[d]);
     }
     for (int i = 0; i < 3; i++)

@@ -10,11 +10,11 @@
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 19,
+    DECLARATIONS = 20,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
-    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
-                 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX
+    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 10 /* grid, block, shared, phases, traffic, tile */ +
+                 KILN__PARAMS_MAX + 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX
 };
 
 /* The names of a formula, besides bytes, sm and inputs: none, the parameters, also the sizes and the tile. */
@@ -115,6 +115,8 @@ const char *kiln__fact_name(kiln__fact fact)
         [KILN__FACT_CROSSING] = "crossing",
         [KILN__FACT_FULL] = "full",
         [KILN__FACT_SCANS] = "scans",
+        [KILN__FACT_STAGES] = "stages",
+        [KILN__FACT_FOLD] = "fold_bytes",
         [KILN__FACT_OPERATIONS] = "operations",
     };
     return names[fact];
@@ -352,6 +354,33 @@ static kiln_status read_strides(const reader *r, kiln__declared_arg *arg)
     return KILN_OK;
 }
 
+/* "phase": the number of the phase. */
+static kiln_status read_phase(const reader *r, kiln__declared_arg *arg)
+{
+    for (uint32_t i = 0; i < r->out->arguments.arg_count; i++)
+        if (r->out->arguments.args[i].phase)
+            return FAIL(r, "arg %s: the number of the phase is one argument, which is given twice", arg->name);
+    arg->role = KILN__ARG_FORMULA;
+    arg->type = KILN__DTYPE_U32;
+    arg->phase = true;
+    return KILN_OK;
+}
+
+/* "scratch FORMULA": memory of so many bytes. */
+static kiln_status read_scratch(reader *r, kiln__declared_arg *arg, kiln__word bytes)
+{
+    for (uint32_t i = 0; i < r->out->arguments.arg_count; i++)
+        if (r->out->arguments.args[i].scratch)
+            return FAIL(r, "arg %s: the scratch memory is one argument, which is given twice", arg->name);
+    if (bytes.length == 0)
+        return FAIL(r, "arg %s: write scratch FORMULA, the bytes that a launch needs", arg->name);
+    arg->role = KILN__ARG_FORMULA;
+    arg->type = KILN__DTYPE_U64;
+    arg->scratch = true;
+    arg->formulas[0] = copy_formula(r, bytes);
+    return KILN_OK;
+}
+
 static kiln_status read_arg(reader *r, kiln__word rest)
 {
     static const char *const roles[] = { "in", "out", "inout" };
@@ -383,6 +412,10 @@ static kiln_status read_arg(reader *r, kiln__word rest)
         }
     if (!is_array && !each && kiln__word_is(rest, "strides"))
         return read_strides(r, arg);
+    if (!is_array && !each && kiln__word_is(rest, "phase"))
+        return read_phase(r, arg);
+    if (!is_array && !each && kiln__word_is(role, "scratch"))
+        return read_scratch(r, arg, kiln__word_trim(after));
     kiln__word type = kiln__word_cut(&rest, is_array ? "[" : "=");
     if (!kiln__dtype_find(type, &arg->type))
         return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
@@ -675,6 +708,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "grid", read_triple, true, PLACE(arguments.grid), NAMES_SIZES },
     { "block", read_triple, true, PLACE(arguments.block), NAMES_PARAMS },
     { "shared", read_formula, true, PLACE(arguments.shared), NAMES_PARAMS },
+    { "phases", read_formula, true, PLACE(arguments.phases), NAMES_PARAMS },
     { "traffic", read_formula, true, PLACE(arguments.traffic), NAMES_SIZES },
     { "option", read_option, false, 0, NAMES_FEW },
 };

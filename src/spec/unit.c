@@ -298,6 +298,8 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
         kiln__text_append(out, spec->catalog->rows);
     if (kiln__template_takes_op(template))
         append_values(out, spec, &typing);
+    if (spec->op->scans && !has_twin(spec))
+        kiln__text_append(out, spec->catalog->scan);
     if (template->origin != NULL)
         append_line(out, spec);
     kiln__text_append(out, has_twin(spec) ? template->cpu_text : template->body);
@@ -396,6 +398,7 @@ static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const k
     const kiln__template *template = spec->template;
     memcpy(rule->block, plan->block, sizeof(rule->block));
     rule->shared = plan->shared;
+    rule->scratch = plan->scratch != UINT32_MAX;
     rule->arg_count = plan->arg_count;
     kiln_status status = kiln__spec_tile(spec, &rule->tile, report);
     for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++) {

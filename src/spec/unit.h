@@ -18,6 +18,7 @@ enum {
 typedef struct kiln__rule {
     uint32_t block[3]; /* threads in each direction */
     uint32_t shared;   /* bytes of dynamic shared memory */
+    bool scratch;      /* its launches need memory of their own */
     uint64_t tile;     /* elements per block; 0: the template declares none */
     uint32_t arg_count;
     uint32_t entry_count;

@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from support import KilnTest, narrow, widen
+from support import KilnTest, compiler_builds_for_gpus, narrow, widen
 
 F64 = np.float64
 UNIT = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8}
@@ -338,6 +338,21 @@ class Reductions(KilnTest):
         path = self.save("x.npy", x)
         self.kiln("run", "op=softmax", "--in", path, "--out", path, "--verify")
         self.assert_near(np.load(path), softmax(x.astype(F64)), "f32")
+
+    def test_builds_for_gpus(self):
+        """Each template that reduces, with the folds of all kinds, in CUDA."""
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        texts = ("(sum(x),argmax(x),any(x))", "softmax(x*y)", "native_layer_norm layout=(full,row,row)",
+                 "cross_entropy_backward(g,x,t) layout=(column,full,column)", "(cumsum(x),cummax(x,exclusive=1),max(x))",
+                 "cumprod(x-mean(x),reverse=1)")
+        lines = [f"op={text} template={template} dtype={dtype} n={n}" for text in texts
+                 for template, dtype, n in (("rows", "f16,i32", "1000x300"), ("rows", "bf16", "10x100000"),
+                                            ("cluster", "f32", "10x100000"), ("split", "f32,u8", "1x1000000"),
+                                            ("columns", "f32,f64", "1000x300"))
+                 if "cum" not in text or template != "cluster"]
+        self.kiln("warm", *[line.replace("dtype=u8", "dtype=i64") for line in lines], "--target", "sm_90")
+        self.kiln("warm", *[line for line in lines if "cluster" not in line][::5], "--target", "sm_80")
 
     def test_bad_input(self):
         x = self.save("x.npy", self.values((3, 4, 5), "f32"))

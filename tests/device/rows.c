@@ -187,7 +187,7 @@ int main(int count, char **arguments)
     static const shape shapes[] = {
         { "rows", 2083, 96, 0 },    { "rows", 61, 3279, 0 },     { "rows", 9, 40000, 0 },     { "rows", 20000, 1, 0 },
         { "cluster", 9, 40000, 0 }, { "cluster", 8, 100003, 0 }, { "columns", 1, 4096, 257 }, { "columns", 5, 333, 96 },
-        { "columns", 1, 40001, 8 }, { "columns", 2, 1, 1000 },
+        { "columns", 1, 40001, 8 }, { "columns", 2, 1, 1000 },   { "split", 1, 1000003, 0 },  { "split", 3, 400000, 0 },
     };
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");

@@ -41,6 +41,9 @@ OPS = {
     "l2_normalize": ("op=l2_normalize", lambda d, x: x / x.norm(dim=d, keepdim=True), 0),
     "sum": ("op=sum(x)", lambda d, x: x.sum(d), 0),
     "argmax": ("op=argmax(x)", lambda d, x: x.argmax(d), 0),
+    "norm": ("op=norm(x)", lambda d, x: x.norm(dim=d), 0),
+    "cumsum": ("op=cumsum(x)", lambda d, x: x.cumsum(d), 0),
+    "softmax_backward": ("op=softmax_backward(x, x)", lambda d, x: torch._softmax_backward_data(x, x, d, x.dtype), 0),
 }
 
 

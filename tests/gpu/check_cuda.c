@@ -366,7 +366,17 @@ static kiln_status use_tape(kiln_device *device, kiln__module *module, void *mem
     return status;
 }
 
-static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
+/* Launches with memory of their own. */
+static kiln_status use_scratch(kiln_device *device, kiln__module *module, void *memory, void **scratch)
+{
+    const void *in[] = { memory };
+    kiln_status status = vtable->scratch(device, 64, NULL, scratch, &report);
+    if (status == KILN_OK)
+        status = launch_n(module, 0, 16, *scratch, in, NULL, &report);
+    return status == KILN_OK ? vtable->release_scratch(device, *scratch, NULL, &report) : status;
+}
+
+static kiln_status use(kiln_device *device, kiln__module *module, void *memory, void **scratch)
 {
     char host[64] = "";
     submission state = { 0 };
@@ -379,6 +389,8 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
         status = launch_n(module, 0, 16, memory, in, NULL, &report);
     if (status == KILN_OK)
         status = use_functions(module, memory);
+    if (status == KILN_OK)
+        status = use_scratch(device, module, memory, scratch);
     if (status == KILN_OK)
         status = vtable->capturing(device, NULL, &capturing, &report);
     ck_assert(status != KILN_OK || !capturing);
@@ -405,9 +417,10 @@ static kiln_status do_everything(void)
     kiln_device *device = NULL;
     kiln__module *module = NULL;
     kiln_fake_live live;
-    void *memory = NULL;
+    void *memory = NULL, *scratch = NULL;
     bool used_ptx;
     int count;
+    rule.scratch = true;
     kiln_status status = vtable->device_count(backend, &count, &report);
     if (status == KILN_OK)
         status = vtable->device_open(backend, 0, &device, &report);
@@ -416,9 +429,12 @@ static kiln_status do_everything(void)
     if (status == KILN_OK)
         status = vtable->alloc(device, &memory, 64, &report);
     if (status == KILN_OK)
-        status = use(device, module, memory);
+        status = use(device, module, memory, &scratch);
     if (device != NULL)
         vtable->free(device, memory);
+    fake->counts(&live);
+    if (live.allocations > 0 && scratch != NULL) /* the planned failure has hit it, or what comes before it */
+        vtable->release_scratch(device, scratch, NULL, NULL);
     fake->counts(&live);
     if (live.allocations > 0) /* the planned failure has hit the free itself */
         vtable->free(device, memory);
@@ -440,6 +456,7 @@ static bool is_harmless(const char *name)
                                          "cuDevicePrimaryCtxRelease",
                                          "cuMemFree",
                                          "cuMemGetInfo",
+                                         "cuMemPoolDestroy",
                                          "cuLibraryUnload",
                                          "cuKernelGetParamInfo",
                                          "cuGraphCreate",

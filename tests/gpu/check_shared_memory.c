@@ -44,7 +44,7 @@ START_TEST(test_shared_memory__the_usual_is_not_asked_for)
 {
     open_with(16);
     check_ok(launch(0));
-    ck_assert_uint_eq(fake->calls("cuDeviceGetAttribute"), 4); /* by the device */
+    ck_assert_uint_eq(fake->calls("cuDeviceGetAttribute"), 5); /* by the device */
     check_ok(launch(16 * KB));
     check_ok(launch(32 * KB));
     ck_assert_uint_eq(fake->calls("cuKernelSetAttribute"), 0);

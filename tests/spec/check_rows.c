@@ -232,14 +232,24 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
         { "op=sum(x) dtype=f32", "sm_90", 1000, 393216, "rows" },
         { "op=sum(x) dtype=f32", "sm_90", 8, 393216, "cluster" },
         { "op=var(x) dtype=f32", "sm_90", 1000, 393216, "cluster" },
+        { "op=sum(x) dtype=f32", "sm_90", 1, 1 << 28, "split" },
+        { "op=softmax dtype=f32", "sm_90", 200, 1 << 24, "split" },
+        { "op=softmax dtype=f32", "sm_90", 1, UINT64_MAX, "split" },
+        { "op=softmax dtype=f32", "cpu", 1, 1 << 28, "rows" },
+        { "op=sum(x) dtype=f32", "sm_80", 8, 393216, "split" },
+        { "op=sum(x) dtype=f32", "sm_80", 8, 32768, "rows" },
+        { "op=cumsum(x) dtype=f32", "sm_90", 8, 393216, "split" },
+        { "op=cumsum(x) dtype=f32", "sm_90", 100, 393216, "rows" },
     };
     for (int i = 0; i < COUNT(cases); i++) {
         kiln__fields spec;
         kiln__target target = { 0 };
         parse(&spec, cases[i].text);
         ck_assert(kiln__target_parse(cases[i].target, strlen(cases[i].target), &target));
-        ck_assert_msg(strcmp(kiln__rows_template(&spec, &target, cases[i].rows, cases[i].cols), cases[i].template) == 0,
-                      "%s, %llu columns", cases[i].text, (unsigned long long)cases[i].cols);
+        const char *chosen = kiln__rows_template(&spec, &target, true, cases[i].rows, cases[i].cols);
+        ck_assert_msg(strcmp(chosen, cases[i].template) == 0, "%s, %llu columns: %s", cases[i].text,
+                      (unsigned long long)cases[i].cols, chosen);
+        ck_assert_str_ne(kiln__rows_template(&spec, &target, false, cases[i].rows, cases[i].cols), "split");
     }
 }
 END_TEST

@@ -243,10 +243,8 @@ static const struct {
       "n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC,
-      "unknown template 'zzzz': broadcast, cluster, columns, compare, crossed, elementwise, rows, rowsum, strided, "
-      "toy, row, "
-      "pair or "
-      "narrow" },
+      "unknown template 'zzzz': broadcast, cluster, columns, compare, crossed, elementwise, rows, rowsum, split, "
+      "strided, toy, row, pair or narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
     { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
     { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },

@@ -25,7 +25,7 @@ enum { KILN_FAKE_PARAMETERS = 8, KILN_FAKE_RECORDS = 256 };
 /* What is alive: zero everywhere when nothing has leaked. */
 typedef struct kiln_fake_live {
     size_t contexts; /* primary contexts retained, once for each time */
-    size_t streams, events, libraries, allocations;
+    size_t streams, events, libraries, allocations, pools;
     size_t graphs; /* also those that can be launched */
     size_t bytes;
     size_t lazy; /* launches since the reset of kernels that had not been loaded before */

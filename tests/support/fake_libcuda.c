@@ -106,6 +106,9 @@ static kiln__cu_enum fake_cuDeviceGetAttribute(int *value, kiln__cu_enum attribu
     case KILN__CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
         *value = SHARED_MOST;
         break;
+    case KILN__CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+        *value = 1;
+        break;
     default:
         return leave(KILN__CUDA_ERROR_INVALID_VALUE);
     }
@@ -284,16 +287,14 @@ static kiln__cu_enum fake_cuEventElapsedTime(float *milliseconds, CUevent start,
 
 /* ---- The driver: memory */
 
-static kiln__cu_enum fake_cuMemAlloc(CUdeviceptr *address, size_t bytes)
+static kiln__cu_enum take_memory(CUdeviceptr *address, size_t bytes, object *context)
 {
-    BEGIN;
     void *fresh = NULL;
-    CHECK(current() != NULL, INVALID_CONTEXT);
     CHECK(bytes > 0, INVALID_VALUE);
     CHECK(bytes <= device_memory && bytes_in_use <= device_memory - bytes, OUT_OF_MEMORY);
     CHECK(posix_memalign(&fresh, ALIGNMENT, bytes) == 0, OUT_OF_MEMORY);
     memset(fresh, FRESH, bytes);
-    object *made = add(ALLOCATION, current());
+    object *made = add(ALLOCATION, context);
     made->memory = fresh;
     made->bytes = bytes;
     bytes_in_use += bytes;
@@ -301,10 +302,8 @@ static kiln__cu_enum fake_cuMemAlloc(CUdeviceptr *address, size_t bytes)
     return leave(KILN__CUDA_SUCCESS);
 }
 
-static kiln__cu_enum fake_cuMemFree(CUdeviceptr address)
+static kiln__cu_enum give_memory_back(CUdeviceptr address)
 {
-    BEGIN;
-    CHECK(current() != NULL, INVALID_CONTEXT);
     for (object *at = objects; at != NULL; at = at->next)
         if (at->kind == ALLOCATION && at->memory == host(address)) {
             bytes_in_use -= at->bytes;
@@ -312,6 +311,67 @@ static kiln__cu_enum fake_cuMemFree(CUdeviceptr address)
             return leave(KILN__CUDA_SUCCESS);
         }
     return leave(KILN__CUDA_ERROR_INVALID_VALUE);
+}
+
+static kiln__cu_enum fake_cuMemAlloc(CUdeviceptr *address, size_t bytes)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    return take_memory(address, bytes, current());
+}
+
+static kiln__cu_enum fake_cuMemFree(CUdeviceptr address)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    return give_memory_back(address);
+}
+
+/* ---- Pools: what is taken in the order of a stream is memory like any other here */
+
+static kiln__cu_enum fake_cuMemPoolCreate(CUmemoryPool *pool, const struct CUmemPoolProps_st *given)
+{
+    BEGIN;
+    const kiln__cu_pool_properties *properties = (const kiln__cu_pool_properties *)given;
+    CHECK(properties->kind == KILN__CU_MEM_ALLOCATION_TYPE_PINNED, INVALID_VALUE);
+    CHECK(properties->place == KILN__CU_MEM_LOCATION_TYPE_DEVICE && is_device(properties->device), INVALID_VALUE);
+    *pool = (CUmemoryPool)(void *)add(POOL, NULL);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuMemPoolDestroy(CUmemoryPool pool)
+{
+    BEGIN;
+    object *found = live(pool, POOL);
+    CHECK(found != NULL, INVALID_HANDLE);
+    drop(found);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuMemPoolSetAttribute(CUmemoryPool pool, kiln__cu_enum attribute, void *value)
+{
+    BEGIN;
+    CHECK(live(pool, POOL) != NULL, INVALID_HANDLE);
+    CHECK(attribute == KILN__CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && value != NULL, INVALID_VALUE);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+                                                  CUstream stream)
+{
+    BEGIN;
+    object *context;
+    CHECK(live(pool, POOL) != NULL, INVALID_HANDLE);
+    kiln__cu_enum code = context_of(stream, &context);
+    return code != KILN__CUDA_SUCCESS ? leave(code) : take_memory(address, bytes, context);
+}
+
+static kiln__cu_enum fake_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    BEGIN;
+    object *context;
+    kiln__cu_enum code = context_of(stream, &context);
+    return code != KILN__CUDA_SUCCESS ? leave(code) : give_memory_back(address);
 }
 
 /* The copy itself: under the lock, since the memory must not be freed meanwhile. */

@@ -25,7 +25,8 @@ typedef enum object_kind {
     ALLOCATION,
     GLOBAL,
     GRAPH,
-    EXEC
+    EXEC,
+    POOL
 } object_kind;
 
 /* One type for every handle; which members count depends on the kind. */
@@ -489,6 +490,7 @@ void kiln_fake_counts(kiln_fake_live *out)
         out->events += at->kind == EVENT;
         out->libraries += at->kind == LIBRARY;
         out->allocations += at->kind == ALLOCATION;
+        out->pools += at->kind == POOL;
         out->graphs += at->kind == GRAPH || at->kind == EXEC;
     }
     pthread_mutex_unlock(&lock);

@@ -33,10 +33,11 @@ static inline void check_nothing_left(const char *when)
 {
     kiln_fake_live live;
     fake->counts(&live);
+    const size_t memory = live.allocations + live.pools + live.bytes;
     ck_assert_msg(
-        live.contexts + live.streams + live.events + live.libraries + live.allocations + live.graphs + live.bytes == 0,
-        "%s: left %zu contexts, %zu streams, %zu events, %zu libraries, %zu allocations, %zu graphs", when,
-        live.contexts, live.streams, live.events, live.libraries, live.allocations, live.graphs);
+        live.contexts + live.streams + live.events + live.libraries + live.graphs + memory == 0,
+        "%s: left %zu contexts, %zu streams, %zu events, %zu libraries, %zu allocations, %zu pools, %zu graphs", when,
+        live.contexts, live.streams, live.events, live.libraries, live.allocations, live.pools, live.graphs);
     ck_assert_uint_eq(fake->context_depth(), 0);
 }
 

@@ -92,6 +92,7 @@
     X(service, call)             \
     X(service, apply)            \
     X(service, reduce)           \
+    X(service, phases)           \
     X(service, kept)             \
     X(service, defined)          \
     X(service, manifest)         \
