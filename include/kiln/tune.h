@@ -336,6 +336,7 @@ typedef struct kiln_wisdom_record {
     const char *toolchain;    /* the compiler; "": unknown */
     const char *by;           /* "kiln 0.2.0" */
     uint32_t log2_n;          /* number of elements, as the nearest power of two */
+    uint64_t cols;            /* of an op that reduces, the length of rows; 0: none */
     uint32_t multiprocessors; /* or cores; 0: unknown, as in the next two */
     uint64_t l2_bytes, memory_bytes;
     uint64_t samples, variants;

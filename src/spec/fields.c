@@ -202,6 +202,19 @@ static kiln_status change_template(kiln__fields *spec, const kiln__template *tem
     return status;
 }
 
+void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t count)
+{
+    uint64_t n = 1;
+    bool overflows = false;
+    for (size_t i = 0; i < count; i++)
+        overflows = overflows || __builtin_mul_overflow(n, sizes[i], &n);
+    if (fields->n_set || count < 2 || overflows || n == 0 || !kiln__arguments_reduce(&fields->template->arguments))
+        return;
+    fields->n_set = true;
+    fields->n = n;
+    fields->cols = sizes[1];
+}
+
 /* The template of specs that name none: the op's own. */
 static kiln_status find_usual(const kiln__catalog *catalog, const kiln__real *op, const kiln__template **out,
                               kiln_report *report)

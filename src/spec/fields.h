@@ -67,6 +67,10 @@ void kiln__fields_append(const kiln__fields *fields, int id, kiln__text *out);
 /* All fields open. */
 void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog);
 
+/* Where the template reduces rows, and the spec names no n: sets n and the length of rows from the sizes of a
+ * launch, which stand in the template's order. */
+void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t count);
+
 /* How many inputs its op has, 0 as long as it is open; without an op, how many arrays the template reads. */
 uint32_t kiln__spec_inputs(const kiln__fields *spec);
 

@@ -93,8 +93,9 @@ static kiln_status take_specs(sweep *self, const kiln_spec *const *specs)
     if (status == KILN_OK && (self->specs = kiln__calloc(self->count, sizeof(*self->specs))) == NULL)
         status = kiln__fail_memory(session->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->count && status == KILN_OK; i++) {
-        status = kiln__service_resolve(session->service, session->device, &specs[i]->fields, &self->specs[i],
-                                       session->report);
+        kiln__fields sized = specs[i]->fields;
+        kiln__fields_take_sizes(&sized, session->work->sizes, session->work->size_count);
+        status = kiln__service_resolve(session->service, session->device, &sized, &self->specs[i], session->report);
         if (status == KILN_OK)
             status = kiln__service_check_target(session->device, &self->specs[i].target, session->report);
         if (status == KILN_OK)

@@ -262,10 +262,12 @@ kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const ki
                                 .report = report },
                    .options = options,
                    .trouble = KILN_INIT(kiln_report) };
+    kiln__fields sized = *spec;
     *out = NULL;
     if (options->suspect != NULL)
         *options->suspect = NULL;
-    kiln_status status = tune(&self, spec);
+    kiln__fields_take_sizes(&sized, options->work->sizes, options->work->size_count);
+    kiln_status status = tune(&self, &sized);
     kiln__space_fini(&self.space);
     kiln_report_clear(&self.trouble);
     return kiln__session_close(&self.session, status, out);

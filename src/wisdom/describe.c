@@ -59,6 +59,12 @@ unsigned kiln__wisdom_size(uint64_t n)
     return kiln__number_octave(n);
 }
 
+uint64_t kiln__wisdom_cols(const kiln__fields *spec)
+{
+    const bool reduces = kiln__arguments_reduce(&spec->template->arguments);
+    return reduces && spec->n_set ? kiln__number_step(spec->cols) : 0;
+}
+
 void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL])
 {
     kiln__text_copy(out, KILN__WISDOM_MODEL, model);

@@ -28,6 +28,9 @@ bool kiln__wisdom_is_open(const kiln__fields *spec);
 /* The logarithm of the power of two nearest to n, which is not 0. */
 unsigned kiln__wisdom_size(uint64_t n);
 
+/* The length of rows that geometry depends on, where the template reduces them and the spec names it; else 0. */
+uint64_t kiln__wisdom_cols(const kiln__fields *spec);
+
 /* A device's model as records have it: printable ASCII, '?' for all else, the end cut off if it is too long. */
 void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL]);
 

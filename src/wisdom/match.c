@@ -19,6 +19,7 @@ typedef struct subject {
     char op_class[KILN__WISDOM_CLASS];
     kiln__text op;
     unsigned size; /* NO_SIZE if unknown */
+    uint64_t cols;
     const char *digest;
 } subject;
 
@@ -53,6 +54,7 @@ kiln_wisdom_record kiln__wisdom_public_record(const kiln__wisdom_item *item)
                                  .op = record->op,
                                  .dtype = record->dtype,
                                  .log2_n = (uint32_t)record->log2_n,
+                                 .cols = record->cols,
                                  .geometry = record->geometry,
                                  .ms = record->ms,
                                  .gbps = record->gbps,
@@ -90,6 +92,7 @@ static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, c
         out->dtype = kiln__template_dtype(spec->template);
     if (spec->n_set && spec->n > 0)
         out->size = kiln__wisdom_size(spec->n);
+    out->cols = kiln__wisdom_cols(spec);
     kiln__wisdom_class(spec, out->op_class);
     kiln__wisdom_op(spec, &out->op);
     return out->op.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
@@ -116,6 +119,8 @@ static const char *measure_steps(const subject *s, const kiln__wisdom_item *item
         return "elements of another size";
     if (strcmp(record->op_class, s->op_class) != 0)
         return "an op of another class";
+    if (record->cols != s->cols) /* they would not fit a geometry that keeps a row, or waste it */
+        return "rows of another length";
     bool same_model = strcmp(record->device.model, s->model) == 0;
     *out = (steps){ .stale = differs(record->digest, s->digest)                ? STALE_TEXT
                              : differs(record->toolchain, s->query->toolchain) ? STALE_TOOLCHAIN

@@ -56,6 +56,7 @@ static const record_field fields[] = {
     FIELD(TEXT, true, "op", op, KILN__WISDOM_OP_MAX),
     FIELD(TEXT, true, "dtype", dtype, KILN__WISDOM_NAME_MAX),
     FIELD(WHOLE, true, "log2_n", log2_n, SIZE_MAX_LOG2),
+    FIELD(WHOLE, false, "cols", cols, INT64_MAX),
     FIELD(TEXT, true, "geometry", geometry, KILN__WISDOM_NAME_MAX),
     FIELD(REAL, false, "ms", ms, 0),
     FIELD(REAL, false, "gbps", gbps, 0),
@@ -137,7 +138,9 @@ int kiln__wisdom_record_compare(const kiln__wisdom_entry *a, const kiln__wisdom_
         if (order != 0)
             return order;
     }
-    return (a->log2_n > b->log2_n) - (a->log2_n < b->log2_n);
+    if (a->log2_n != b->log2_n)
+        return a->log2_n > b->log2_n ? 1 : -1;
+    return (a->cols > b->cols) - (a->cols < b->cols);
 }
 
 bool kiln__wisdom_record_equal(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b)

@@ -25,6 +25,7 @@ typedef struct kiln__wisdom_entry {
     kiln__wisdom_device device;
     const char *template_name, *op_class, *op, *dtype; /* "elementwise", "1 in, 1 out, light", "relu6", "f32" */
     uint64_t log2_n;                                   /* the power of two nearest to the number of elements */
+    uint64_t cols; /* of an op that reduces, the length of rows as geometry depends on it; 0: none, or unknown */
     const char *geometry;                              /* "block=128 elems=4 vector=4 cache=stream" */
     double ms, gbps, ratio;                            /* median; memory traffic; time / time of the default geometry */
     uint64_t samples, variants;                        /* of this geometry; geometries that were compared */
@@ -38,8 +39,8 @@ extern const kiln__wisdom_entry kiln__wisdom_record_empty;
 /* True if a record may be kept; else the problem gets the reason, one line. */
 bool kiln__wisdom_record_check(const kiln__wisdom_entry *record, char problem[KILN__WISDOM_REASON]);
 
-/* Orders records by model, target, template, op, dtype and size. Of two that are equal in all of them (0), a set keeps
- * one. */
+/* Orders records by model, target, template, op, dtype, size and length of rows. Of two that are equal in all of them
+ * (0), a set keeps one. */
 int kiln__wisdom_record_compare(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b);
 
 /* Whether all fields are equal, the unknown ones too. */

@@ -254,6 +254,29 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
 }
 END_TEST
 
+/* The sizes of a launch say how long rows are, where the spec does not. */
+START_TEST(test_rows__sizes_of_a_launch_tell_their_length)
+{
+    static const uint64_t sizes[] = { 4, 1000, 16 };
+    static const struct {
+        const char *text;
+        size_t count;
+        uint64_t n, cols;
+    } cases[] = {
+        { "op=softmax", 2, 4000, 1000 },     { "op=sum(x) template=columns", 3, 64000, 1000 },
+        { "op=softmax n=3x50", 2, 150, 50 }, { "op=relu", 2, 0, 0 },
+        { "op=softmax", 0, 0, 0 },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln__fields spec;
+        parse(&spec, cases[i].text);
+        kiln__fields_take_sizes(&spec, sizes, cases[i].count);
+        ck_assert_uint_eq(spec.n_set ? spec.n : 0, cases[i].n);
+        ck_assert_uint_eq(spec.n_set ? spec.cols : 0, cases[i].cols);
+    }
+}
+END_TEST
+
 START_TEST(test_rows__equal_reductions_are_one_in_the_source)
 {
     kiln__fields spec;
@@ -280,6 +303,7 @@ Suite *kiln_test_spec_rows_suite(void)
     tcase_add_test(tcase, test_rows__refusals_name_the_reason);
     tcase_add_test(tcase, test_rows__geometry_follows_the_length_of_rows);
     tcase_add_test(tcase, test_rows__template_follows_the_length_of_rows);
+    tcase_add_test(tcase, test_rows__sizes_of_a_launch_tell_their_length);
     tcase_add_test(tcase, test_rows__equal_reductions_are_one_in_the_source);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -1,4 +1,5 @@
 /* Which record is chosen for a spec, in which order, and why. */
+#include "base/number.h"
 #include "support/fields.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
@@ -368,11 +369,45 @@ START_TEST(test_wisdom__models_are_made_plain)
 }
 END_TEST
 
+/* A record of rows says nothing about rows of another length, which its geometry may not hold. */
+START_TEST(test_match__rows_are_of_one_length)
+{
+    static const struct {
+        uint64_t cols;
+        const char *geometry;
+    } rows[] = { { 1000, "lanes=64 block=128 vector=4 elems=16 form=kept" },
+                 { 4096, "lanes=256 block=256 vector=4 elems=16 form=kept" },
+                 { 0, "lanes=32 block=64" } };
+    for (int i = 0; i < 3; i++) {
+        kiln__wisdom_entry *record = put(H200, "softmax", "f32", 22, rows[i].geometry);
+        record->template_name = "rows";
+        record->op_class = "1 in, 1 out, heavy";
+        record->cols = rows[i].cols > 0 ? kiln__number_step(rows[i].cols) : 0;
+    }
+    const char *op_class = records[0].op_class;
+    char actual[KILN__WISDOM_CLASS];
+    kiln__fields spec;
+    parse(&spec, "op=softmax dtype=f32");
+    kiln__wisdom_class(&spec, actual);
+    for (int i = 0; i < 3; i++)
+        records[i].op_class = strcmp(op_class, actual) == 0 ? op_class : actual;
+    ck_assert_str_eq(chosen_on(&h200, "op=softmax dtype=f32 n=64x1000"), rows[0].geometry);
+    ck_assert_str_eq(chosen_on(&h200, "op=softmax dtype=f32 n=1048576x4096"), rows[1].geometry);
+    ck_assert_str_eq(chosen_on(&h200, "op=softmax dtype=f32 n=64x2000"), "nothing");
+    ck_assert_str_eq(chosen_on(&h200, "op=softmax dtype=f32"), rows[2].geometry);
+    ck_assert_str_eq(chosen_on(&h200, "op=softmax dtype=f32 n=4194304"), rows[2].geometry);
+    told said;
+    explain(&said, "op=softmax dtype=f32 n=64x1000");
+    ck_assert_ptr_nonnull(strstr(said.text, "rows of another length (never used for this)"));
+}
+END_TEST
+
 Suite *kiln_test_wisdom_match_suite(void)
 {
     Suite *suite = suite_create("wisdom_match");
     TCase *tcase = tcase_create("match");
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_match__rows_are_of_one_length);
     tcase_add_test(tcase, test_wisdom__the_nearest_comes_first_and_says_why);
     tcase_add_test(tcase, test_wisdom__distance_counts_the_differences);
     tcase_add_test(tcase, test_wisdom__an_open_size_takes_the_largest);

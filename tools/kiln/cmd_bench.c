@@ -102,24 +102,27 @@ static const struct usage usage = {
     "Fields may be lists and ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply:\n"
     "4096x393216. LIST is several sizes: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than\n"
     "20 us are replayed from a graph, so that their time is not the host's time for launches. Ctrl-C between two\n"
-    "sizes ends the command with the results so far. A user-defined template whose arrays are not all of one size\n"
-    "takes its sizes by name, and the numbers that are given at launch; its results are compared with its cpu\n"
+    "sizes ends the command with the results so far. A template whose arrays are not all of one size takes its sizes\n"
+    "by name, or all in order as AxB, and the numbers that are given at launch; results are compared with its cpu\n"
     "twin, or with a second launch.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
     "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg\n"
+    "  kiln bench 'op=softmax dtype=f32' --size 32768x4096\n"
     "  kiln bench transpose.cu height=4,8,16 --size rows=8192 --size cols=4096",
 };
 
 /* ---- The command line */
 
-/* Sizes by name are for argvalues_read, and one text without a name may be a list. */
+/* Sizes by name are for argvalues_read, as are those of one text that is no list; a list counts elements. */
 static void parse_size_options(bench_args *args, bench_set *set)
 {
+    bool named = false;
     for (size_t i = 0; i < args->size.count; i++) {
         const char *text = args->size.items[i];
         if (strchr(text, '=')) {
             text_list_add(&args->texts.sizes, text);
+            named = true;
             continue;
         }
         if (set->size_count > 0)
@@ -128,8 +131,10 @@ static void parse_size_options(bench_args *args, bench_set *set)
         if (set->size_count == 0)
             options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
                            text);
+        if (set->size_count == 1)
+            text_list_add(&args->texts.sizes, text);
     }
-    if (set->size_count > 0 && args->texts.sizes.count > 0)
+    if (set->size_count > 0 && named)
         options_refuse(&usage, "--size with a name and --size without one exclude each other");
 }
 
@@ -200,8 +205,10 @@ static int add_case(void *data, const kiln_spec *spec)
     set->status = read_values(one, set, spec);
     if (set->status)
         return set->status;
+    kiln_spec *sized = argvalues_sized(spec, one->values);
     one->question = crash_question(set->session->service, spec);
-    kiln_status status = time_gets(one, set->session, spec);
+    kiln_status status = time_gets(one, set->session, sized ? sized : spec);
+    kiln_spec_free(sized);
     if (!status) {
         one->info = kernel_info(one->kernel);
         status = session_device(&one->device, &one->device_info, set->session, one->info.device);

@@ -50,18 +50,20 @@ static bool is_wanted(const kiln_wisdom_record *record, const wisdom_args *args)
 
 static json_t *record_json(const kiln_wisdom_record *record)
 {
-    return json_new("source", json_text(record->source), "model", json_text(record->model), "target",
-                    json_text(record->target), "template", json_text(record->template_name), "class",
-                    json_text(record->op_class), "op", json_text(record->op), "dtype", json_text(record->dtype),
-                    "log2_n", json_count(record->log2_n), "geometry", json_text(record->geometry), "ms",
-                    json_number(record->ms), "gbps", json_number(record->gbps), "ratio", json_number(record->ratio),
-                    "samples", json_count(record->samples), "variants", json_count(record->variants), "toolchain",
-                    json_text(record->toolchain), "by", json_text(record->by), NULL);
+    return json_new(
+        "source", json_text(record->source), "model", json_text(record->model), "target", json_text(record->target),
+        "template", json_text(record->template_name), "class", json_text(record->op_class), "op", json_text(record->op),
+        "dtype", json_text(record->dtype), "log2_n", json_count(record->log2_n), "cols", json_count(record->cols),
+        "geometry", json_text(record->geometry), "ms", json_number(record->ms), "gbps", json_number(record->gbps),
+        "ratio", json_number(record->ratio), "samples", json_count(record->samples), "variants",
+        json_count(record->variants), "toolchain", json_text(record->toolchain), "by", json_text(record->by), NULL);
 }
 
-/* "2^26" */
+/* "2^26", or "2^26 by 4096" */
 static char *size_text(const kiln_wisdom_record *record)
 {
+    if (record->cols > 0)
+        return need_format("2^%" PRIu32 " by %" PRIu64, record->log2_n, record->cols);
     return need_format("2^%" PRIu32, record->log2_n);
 }
 

@@ -105,8 +105,30 @@ static char *missing_size(const arg_values *values, const kiln_spec *spec, const
     char *wanted = need_copy("");
     for (size_t i = 0; i < signature->size_count; i++)
         text_append(&wanted, " ", "--size %s=N", signature->sizes[i]);
-    return need_format("template %s takes sizes by name and %s is not given: expected %s",
-                       kiln_spec_field(spec, "template"), name, wanted);
+    const char *template = kiln_spec_field(spec, "template");
+    return need_format("%s%s takes sizes by name and %s is not given: expected %s%s",
+                       *template ? "template " : "the template", template, name, wanted,
+                       signature->size_count == 2   ? ", or --size AxB for both"
+                       : signature->size_count == 3 ? ", or --size AxBxC for all"
+                                                    : "");
+}
+
+/* "4096x1000": all sizes of a kernel in their order. False: the text is not of this form. */
+static bool read_product(arg_values *out, const char *text)
+{
+    char *rest = need_copy(text), *part = rest;
+    size_t count = 0;
+    for (char *next; part && count < out->size_count; part = next) {
+        next = strchr(part, 'x');
+        if (next)
+            *next++ = '\0';
+        if (!parse_size(&out->sizes[count], part))
+            break;
+        count++;
+    }
+    bool whole = !part && count == out->size_count;
+    free(rest);
+    return whole;
 }
 
 /* A flat kernel's only size may have no name, and may be left out. */
@@ -116,6 +138,9 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const text_list 
     bool flat = spec_is_flat(spec);
     size_t used = 0;
     out->size_count = signature->size_count;
+    if (!flat && !out->by_inputs && texts->count == 1 && !strchr(texts->items[0], '=') && signature->size_count >= 2 &&
+        signature->size_count <= ARGVALUES_SIZES && read_product(out, texts->items[0]))
+        return NULL;
     for (size_t i = 0; i < signature->size_count && i < ARGVALUES_SIZES; i++) {
         size_t given = 0;
         uint64_t size = 0;
@@ -183,6 +208,21 @@ char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *te
 {
     char *problem = read_sizes(out, spec, &texts->sizes);
     return problem ? problem : read_numbers(out, spec, &texts->numbers);
+}
+
+kiln_spec *argvalues_sized(const kiln_spec *spec, const arg_values *values)
+{
+    const kiln_signature *signature = spec_signature(spec);
+    kiln_spec *sized = NULL;
+    uint64_t beside = values->sizes[0];
+    if (values->size_count < 2 || strcmp(signature->sizes[1], "cols") != 0 || *kiln_spec_field(spec, "n"))
+        return NULL;
+    for (size_t i = 2; i < values->size_count; i++)
+        beside *= values->sizes[i];
+    char *field = need_format("n=%" PRIu64 "x%" PRIu64, beside, values->sizes[1]);
+    kiln_status status = kiln_spec_with(&sized, spec, field, NULL);
+    free(field);
+    return status == KILN_OK ? sized : NULL;
 }
 
 kiln_work argvalues_work(const arg_values *values, bool flat)

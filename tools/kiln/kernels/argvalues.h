@@ -23,7 +23,7 @@ const kiln_signature *spec_signature(const kiln_spec *spec);
 /* Whether a spec's kernel takes just a number of elements: it is flat. */
 bool spec_is_flat(const kiln_spec *spec);
 
-/* As they are given, "N", "AxB" or "NAME=VALUE". */
+/* As they are given, "N", "AxB" or "NAME=VALUE". AxB is a product for a flat kernel, and else all sizes in order. */
 typedef struct arg_texts {
     text_list sizes, numbers;
 } arg_texts;
@@ -44,6 +44,10 @@ typedef struct arg_values {
 /* Reads the values for a spec's template from texts. Returns NULL, or one line about a fault. The values are
  * not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
+
+/* The spec for rows of so many columns, which the caller frees: its geometry depends on them. NULL: the spec names n
+ * already, or has no rows. */
+kiln_spec *argvalues_sized(const kiln_spec *spec, const arg_values *values);
 
 /* The work with these values, which have to stay as long as it. */
 kiln_work argvalues_work(const arg_values *values, bool flat);
