@@ -1,13 +1,13 @@
 """kiln_apply against eager PyTorch and torch.compile on ops that reduce an axis: errors from float64, and times, paired.
 
-    KILN_LIBRARY=libkiln.so python3 tests/device/torch_rows.py [--rounds 9] [--ops softmax,sum] [--shapes 32768x4096]
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_rows.py [--rounds 11] [--ops softmax,sum] [--shapes 32768x4096]
                                                              [--dtypes f32,bf16,f16] [--axis 0] [--no-compile]
 
 Each case is an op on a matrix. First the results are compared with those of PyTorch in float64 on the same values: the
 largest errors of Kiln and of PyTorch, in units of the largest value that PyTorch gives. Then eager, compiled, Kiln and a
 copy take turns, several calls a round between two events. "copy" is cudaMemcpyAsync of half the bytes that the op reads and
 writes. Prints medians over rounds of the ratios of a round: to the copy Kiln, eager and compiled, then Kiln to the better
-of both.
+of both, with an interval of the median.
 """
 
 import argparse
@@ -27,59 +27,105 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f
 SHAPES = ["32768x4096", "4096x32768", "262144x512", "1024x393216"]
 
 
-def widths(x, count):
-    made = torch.Generator(device=x.device).manual_seed(2)
-    return [torch.randn(x.shape[-1], device=x.device, generator=made).to(x.dtype) for _ in range(count)]
+def made(x, seed):
+    return torch.Generator(device=x.device).manual_seed(seed)
 
 
-# Each: Kiln's text, torch's function of the axis and arrays, and how many rows for all it takes besides x.
+def widths(count):
+    """So many rows for all rows."""
+    return lambda x: [torch.randn(x.shape[-1], device=x.device, generator=made(x, 2 + i)).to(x.dtype) for i in range(count)]
+
+
+def whole(x):
+    return [torch.randn(x.shape, device=x.device, generator=made(x, 2)).to(x.dtype)]
+
+
+def classes(x):
+    return [torch.randint(0, x.shape[-1], (x.shape[0], 1), device=x.device, generator=made(x, 2))]
+
+
+def residual(d, x, r, w):
+    h = x + r
+    return F.rms_norm(h, h.shape[-1:], w, 1e-6), h
+
+
+# Each: Kiln's text, torch's function of the axis and arrays, and what makes the arrays besides x.
 OPS = {
-    "softmax": ("op=softmax", lambda d, x: torch.softmax(x, d), 0),
-    "log_softmax": ("op=log_softmax", lambda d, x: torch.log_softmax(x, d), 0),
-    "layer_norm": ("op=layer_norm(x, w, b)", lambda d, x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2),
-    "rms_norm": ("op=rms_norm(x, w, eps=1e-5)", lambda d, x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 1),
-    "l2_normalize": ("op=l2_normalize", lambda d, x: x / x.norm(dim=d, keepdim=True), 0),
-    "sum": ("op=sum(x)", lambda d, x: x.sum(d), 0),
-    "argmax": ("op=argmax(x)", lambda d, x: x.argmax(d), 0),
-    "norm": ("op=norm(x)", lambda d, x: x.norm(dim=d), 0),
-    "cumsum": ("op=cumsum(x)", lambda d, x: x.cumsum(d), 0),
-    "softmax_backward": ("op=softmax_backward(x, x)", lambda d, x: torch._softmax_backward_data(x, x, d, x.dtype), 0),
+    "softmax": ("op=softmax", lambda d, x: torch.softmax(x, d), widths(0)),
+    "log_softmax": ("op=log_softmax", lambda d, x: torch.log_softmax(x, d), widths(0)),
+    "layer_norm": ("op=layer_norm(x, w, b)", lambda d, x, w, b: F.layer_norm(x, x.shape[-1:], w, b), widths(2)),
+    "rms_norm": ("op=rms_norm(x, w, eps=1e-5)", lambda d, x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), widths(1)),
+    "l2_normalize": ("op=l2_normalize", lambda d, x: x / x.norm(dim=d, keepdim=True), widths(0)),
+    "sum": ("op=sum(x)", lambda d, x: x.sum(d), widths(0)),
+    "argmax": ("op=argmax(x)", lambda d, x: x.argmax(d), widths(0)),
+    "norm": ("op=norm(x)", lambda d, x: x.norm(dim=d), widths(0)),
+    "cumsum": ("op=cumsum(x)", lambda d, x: x.cumsum(d), widths(0)),
+    "masked": ("op=softmax(x * 0.125 + m)", lambda d, x, m: torch.softmax(x * 0.125 + m, d), whole),
+    "residual": ("op=(rms_norm(x + r, w, eps=1e-6), x + r)", residual, lambda x: whole(x) + widths(1)(x)),
+    "gelu_norm": ("op=gelu(layer_norm(x, w, b))", lambda d, x, w, b: F.gelu(F.layer_norm(x, x.shape[-1:], w, b)), widths(2)),
+    "entropy": ("op=cross_entropy(x, t)", lambda d, x, t: F.cross_entropy(x, t[:, 0], reduction="none"), classes),
+    "mse": ("op=mean(mse_loss(x, y))", lambda d, x, y: F.mse_loss(x, y, reduction="none").mean(d), whole),
 }
+LAST = ("layer_norm", "rms_norm", "residual", "gelu_norm", "entropy")  # of the last axis alone
 
 
-def errors(function, x, others, got, beside):
-    """Kiln's largest error and PyTorch's, both against float64, relative to the largest value."""
+def tensors(result):
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def errors(function, x, others, outs, beside):
+    """Kiln's largest error and PyTorch's, both against float64, relative to the largest value of a result."""
     count = max(1, min(x.shape[beside], (1 << 24) // x.shape[1 - beside]))
-    part = x.narrow(beside, 0, count)
-    plain = function(part, *others)
-    got = got.narrow(beside if got.dim() == 2 else 0, 0, count)
-    if not plain.is_floating_point():
-        return float((got != plain).sum()), 0.0
-    want = function(part.double(), *(t.double() for t in others))
-    size = want.abs().max().item() or 1.0
-    return tuple((t.double() - want).abs().max().item() / size for t in (got, plain))
+
+    def part(t):
+        return t.narrow(beside, 0, count) if t.dim() == 2 and t.shape[beside] == x.shape[beside] else t
+
+    plain = tensors(function(part(x), *map(part, others)))
+    want = tensors(function(part(x).double(), *(part(t).double() if t.is_floating_point() else part(t) for t in others)))
+    worst = [0.0, 0.0]
+    for out, mine, true in zip(outs, plain, want):
+        got = part(out) if out.dim() == 2 else out.narrow(0, 0, count)
+        if not true.is_floating_point():
+            worst[0] = max(worst[0], float((got != mine).sum()))
+            continue
+        size = true.abs().max().item() or 1.0
+        for i, t in enumerate((got, mine)):
+            worst[i] = max(worst[i], (t.double() - true).abs().max().item() / size)
+    return worst
+
+
+def interval(values):
+    """Of the median, by order statistics: at least 95% sure where there are six values or more."""
+    ranked, chance, below = sorted(values), 0.5 ** len(values), 0
+    total = chance
+    while total <= 0.025:
+        below += 1
+        chance *= (len(values) - below + 1) / below
+        total += chance
+    return ranked[max(0, below - 1)], ranked[-max(1, below)]
 
 
 def case(name, rows, cols, axis, dtype, rounds, compiles, fields):
-    text, of_axis, count = OPS[name]
-    if axis == 0 and count > 0:
-        raise SystemExit(f"{name} has weights along the last axis")
+    text, of_axis, besides = OPS[name]
+    if axis == 0 and name in LAST:
+        raise SystemExit(f"{name} is of the last axis")
 
     def function(*arrays):
         return of_axis(axis, *arrays)
 
-    made = torch.Generator(device="cuda").manual_seed(1)
-    x = torch.randn(rows, cols, device="cuda", generator=made).to(dtype)
-    others = widths(x, count)
-    like = function(x, *others)
-    out = torch.empty_like(like)
-    out.view(torch.uint8).fill_(0xa5)
-    call = Apply(f"{text} axis={axis}{fields}", [out], [x, *others])
+    torch.manual_seed(1)
+    x = torch.empty(rows, cols, dtype=dtype, device="cuda")
+    for part in x.view(-1).split(1 << 26):  # in float32, and not all at once
+        part.copy_(torch.randn(part.shape, device="cuda"))
+    others = besides(x)
+    outs = [torch.empty_like(t) for t in tensors(function(x, *others))]
+    for out in outs:
+        out.reshape(-1).view(torch.uint8).fill_(0xa5)
+    call = Apply(f"{text} axis={axis}{fields}", outs, [x, *others])
     call()
     torch.cuda.synchronize()
-    far, torch_far = errors(function, x, others, out, 1 if axis == 0 else 0)
-    del like
-    moved = sum(t.numel() * t.element_size() for t in (x, out, *others))
+    far, torch_far = errors(function, x, others, outs, 1 if axis == 0 else 0)
+    moved = sum(t.numel() * t.element_size() for t in (x, *outs, *others))
     halves = torch.empty((2, moved // 2), dtype=torch.uint8, device="cuda")
     calls = {"kiln": call, "copy": lambda: halves[0].copy_(halves[1]), "eager": lambda: function(x, *others)}
     if compiles:
@@ -87,16 +133,19 @@ def case(name, rows, cols, axis, dtype, rounds, compiles, fields):
         compiled = torch.compile(function)
         calls["compiled"] = lambda: compiled(x, *others)
     times = measure(calls, rounds)
-    peers = [ratio(times, peer, "copy") for peer in ("eager", "compiled") if peer in times]
-    mine = ratio(times, "kiln", "copy")
-    print(f"{name:12} {str(dtype)[6:]:9} {rows:8}x{cols:<8} {mine:6.3f} " + " ".join(f"{p:6.3f}" for p in peers) +
-          f" {mine / min(peers):6.3f}  {far:.2e} {torch_far:.2e}", flush=True)
-    return mine / min(peers)
+    peers = {peer: ratio(times, peer, "copy") for peer in ("eager", "compiled") if peer in times}
+    best = min(peers, key=peers.get)
+    low, high = interval([a / b for a, b in zip(times["kiln"], times[best])])
+    mine = ratio(times, "kiln", best)
+    print(f"{name:12} {str(dtype)[6:]:9} {rows:8}x{cols:<8} {ratio(times, 'kiln', 'copy'):6.3f} " +
+          " ".join(f"{p:6.3f}" for p in peers.values()) +
+          f" {mine:6.3f} ({low:.3f} to {high:.3f})  {far:.2e} {torch_far:.2e}", flush=True)
+    return mine
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--dtypes", default="f32,bf16")
@@ -106,7 +155,7 @@ def main():
     args = parser.parse_args()
     torch.set_grad_enabled(False)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
-    print("op           dtype     shape              kiln  eager compiled  kiln/best  error torch's", flush=True)
+    print("op           dtype     shape              kiln  eager compiled  kiln/best (95%)  error torch's", flush=True)
     ratios = []
     for name in args.ops.split(","):
         for dtype in args.dtypes.split(","):
