@@ -122,9 +122,11 @@ kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_var
     KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && spec != NULL && fn != NULL,
                 "service, spec and fn must not be NULL");
     space_visitor self = { .fn = fn, .data = data };
-    kiln__fields full;
+    kiln__fields full, chosen = spec->fields;
     kiln_status status = kiln__service_resolve(service, NULL, &spec->fields, &full, report);
-    return status == KILN_OK ? visit_space(&self, &spec->fields, &full.target, report) : status;
+    if (status == KILN_OK)
+        status = kiln__service_choose_template(NULL, &full.target, &chosen, report);
+    return status == KILN_OK ? visit_space(&self, &chosen, &full.target, report) : status;
 }
 
 /* Why the specs cannot be swept, or NULL. */
@@ -391,12 +393,15 @@ kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_sp
     else if (!kiln__wisdom_is_open(&spec->fields))
         self.refusal = "the spec sets all of it";
     kiln_status status = kiln__service_target(service, &on, &spec->fields, &target, report);
+    if (status == KILN_OK)
+        status = kiln__service_choose_template(on, &target, &chosen, report);
     if (status != KILN_OK)
         return status;
+    const kiln__fields asked = chosen;
     kiln__geometry_device(service, on, &target, &spec->fields, &device);
     if (model != NULL)
         device = (kiln__wisdom_device){ .model = model, .target = target.name };
-    const kiln__wisdom_query query = { .spec = &spec->fields, .device = &device, .toolchain = "" };
+    const kiln__wisdom_query query = { .spec = &asked, .device = &device, .toolchain = "" };
     status = kiln__wisdom_explain(service->wisdom, &query, &choice, explain_candidate, &self, report);
     if (status == KILN_OK && choice.found && self.refusal == NULL)
         kiln__wisdom_apply(&choice, &chosen);

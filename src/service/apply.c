@@ -9,7 +9,6 @@
 #include "service/get.h"
 #include "service/launch.h"
 #include "spec/loop.h"
-#include "spec/rows.h"
 #include <string.h>
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
@@ -335,26 +334,12 @@ static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *r
     return status;
 }
 
-/* The template that suits the length of rows, if it has the parameters that the text names. */
-static kiln_status choose_rows(kiln_spec **spec, const kiln__loop *loop, const kiln_device *device, kiln_report *report)
-{
-    const kiln__template *template = NULL;
-    kiln__text line = { 0 };
-    const char *name = kiln__rows_template(&(*spec)->fields, &device->target, device->has_pools,
-                                           (uint64_t)loop->extent[1], (uint64_t)loop->extent[0]);
-    kiln_status status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
-    if (status != KILN_OK || check_params(*spec, template, NULL) != KILN_OK)
-        return status;
-    kiln__text_printf(&line, "template=%s", name);
-    return set_fields(spec, &line, report);
-}
-
-/* The fields that tensors give, but for the types of the outputs. */
-static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_device *device,
-                              const kiln_tensor *ins, kiln_report *report)
+/* The fields that tensors give, but for the types of the outputs. The template of rows follows from their length. */
+static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
 {
     static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
-    const bool named = (*spec)->fields.template_set, beside = loop->kind == KILN__LOOP_REDUCED && loop->dims > 2;
+    const bool named = (*spec)->fields.template_set, reduces = loop->kind == KILN__LOOP_REDUCED;
+    const bool beside = reduces && loop->dims > 2;
     const char *name = beside ? KILN__TEMPLATE_COLUMNS : names[loop->kind];
     const kiln__template *template = (*spec)->fields.template;
     kiln__text line = { 0 };
@@ -365,16 +350,14 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
         status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
     if (status == KILN_OK)
         status = check_params(*spec, template, report);
-    if (status == KILN_OK) {
+    if (status != KILN_OK)
+        return status;
+    if (named || beside || !reduces)
         kiln__text_printf(&line, "template=%s", template->name);
-        append_types(&line, "dtype", ins, loop->operands - loop->outputs);
-        append_layout(&line, template, named, loop);
-        append_hint(&line, loop);
-        status = set_fields(spec, &line, report);
-    }
-    if (status == KILN_OK && loop->kind == KILN__LOOP_REDUCED && !named && !beside)
-        status = choose_rows(spec, loop, device, report);
-    return status;
+    append_types(&line, "dtype", ins, loop->operands - loop->outputs);
+    append_layout(&line, template, named, loop);
+    append_hint(&line, loop);
+    return set_fields(spec, &line, report);
 }
 
 /* As torch.can_cast: real numbers do not become whole ones, nor numbers truth values. */
@@ -404,15 +387,15 @@ static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32
 }
 
 /* The spec for tensors, from that of the text. */
-static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, const kiln_device *device,
-                             const kiln_tensor *outs, const kiln_tensor *ins, kiln_report *report)
+static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, const kiln_tensor *outs,
+                             const kiln_tensor *ins, kiln_report *report)
 {
     *out = kiln__spec_retain(asked);
     kiln_status status = check_op(*out, loop, report);
     if (status == KILN_OK)
         status = check_open(*out, report);
     if (status == KILN_OK)
-        status = add_fields(out, loop, device, ins, report);
+        status = add_fields(out, loop, ins, report);
     if (status == KILN_OK)
         status = add_results(out, outs, loop->outputs, report);
     if (status != KILN_OK) {
@@ -444,7 +427,7 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
     if (status == KILN_OK)
         status = find_device(device, service, outs, out_count, ins, in_count, report);
     if (status == KILN_OK)
-        status = make_spec(out, asked, &loop, *device, outs, ins, report);
+        status = make_spec(out, asked, &loop, outs, ins, report);
     kiln__spec_release(asked);
     return status;
 }
@@ -518,7 +501,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     kiln_spec *spec;
     kiln_program *program = NULL;
     KILN__NO_CANCEL;
-    kiln_status status = make_spec(&spec, asked, loop, key->device, outs, ins, report);
+    kiln_status status = make_spec(&spec, asked, loop, outs, ins, report);
     if (status != KILN_OK)
         return status;
     const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };

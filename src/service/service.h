@@ -138,7 +138,13 @@ bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
                                  kiln__target *out, kiln_report *report);
 
-/* Fills the open fields: the geometry from wisdom, and all that is still open with the template's defaults. */
+/* Sets the template that suits the length of rows on the device, or on any with this target where it is NULL: where the
+ * spec leaves the template open, its op reduces, n says how long rows are, and no parameter is set that it lacks. */
+kiln_status kiln__service_choose_template(const kiln_device *on, const kiln__target *target, kiln__fields *spec,
+                                          kiln_report *report);
+
+/* Fills the open fields: the template, the geometry from wisdom, and all that is still open with the template's
+ * defaults. */
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report);
 

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "source/reads.h"
 #include "source/source.h"
+#include "spec/rows.h"
 #include "wisdom/describe.h"
 #include <errno.h>
 #include <limits.h>
@@ -233,6 +234,29 @@ static kiln_status choose_geometry(kiln_service *service, const kiln_device *on,
     return status;
 }
 
+kiln_status kiln__service_choose_template(const kiln_device *on, const kiln__target *target, kiln__fields *spec,
+                                          kiln_report *report)
+{
+    const kiln__template *template = NULL;
+    kiln__fields typed = *spec;
+    if (spec->template_set || spec->op->reductions == 0 || !spec->n_set || spec->cols == 0)
+        return KILN_OK;
+    if (typed.dtype == KILN__DTYPE_UNSET)
+        typed.dtype = kiln__template_dtype(spec->template);
+    const char *name =
+        kiln__rows_template(&typed, target, on == NULL || on->has_pools, spec->n / spec->cols, spec->cols);
+    kiln_status status = kiln__catalog_find(spec->catalog, kiln__word_of(name), &template, report);
+    for (uint32_t i = 0; status == KILN_OK && i < spec->template->param_count; i++) {
+        const char *param = spec->template->params[i].name;
+        if (spec->param_set[i] && kiln__template_param(template, param, strlen(param)) < 0)
+            return KILN_OK;
+    }
+    if (status == KILN_OK && template != spec->template)
+        status = kiln__fields_change_template(spec, template, report);
+    spec->template_set = status == KILN_OK;
+    return status;
+}
+
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report)
 {
@@ -241,6 +265,8 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
     if (on != NULL && spec->target_set && !kiln__target_same_backend(&spec->target, &on->target))
         on = NULL;
     kiln_status status = kiln__service_target(service, &on, spec, &target, report);
+    if (status == KILN_OK)
+        status = kiln__service_choose_template(on, &target, &chosen, report);
     if (status == KILN_OK)
         status = choose_geometry(service, on, &target, &chosen, report);
     return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;

@@ -178,7 +178,7 @@ static kiln_status check_layout(const kiln__template *template, const kiln__fiel
     return FAIL(report, KILN_ESPEC, "template %s takes no layout: its arrays are all of one shape", template->name);
 }
 
-static kiln_status change_template(kiln__fields *spec, const kiln__template *template, kiln_report *report)
+kiln_status kiln__fields_change_template(kiln__fields *spec, const kiln__template *template, kiln_report *report)
 {
     kiln__fields moved = *spec;
     moved.template = template;
@@ -244,7 +244,7 @@ static kiln_status set_op(kiln__fields *spec, kiln__real *room, kiln__word value
     if (status == KILN_OK && !spec->template_set)
         status = find_usual(spec->catalog, value.length > 0 ? room : &no_op, &usual, report);
     if (status == KILN_OK && usual != NULL && usual != spec->template)
-        status = change_template(&set, usual, report);
+        status = kiln__fields_change_template(&set, usual, report);
     set.op = value.length > 0 ? room : &no_op;
     set.op_set = value.length > 0;
     if (status == KILN_OK && set.op_set)
@@ -399,7 +399,7 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     if (template == NULL)
         return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
                     kiln__word_hint(value, template_name_at, spec->catalog).text);
-    status = change_template(spec, template, report);
+    status = kiln__fields_change_template(spec, template, report);
     if (status == KILN_OK)
         spec->template_set = value.length > 0;
     return status;
@@ -877,7 +877,7 @@ static void append_fields(const kiln__fields *spec, bool named, size_t start, ki
         kiln__text_append(out, "op=");
         kiln__expr_format(spec->op, &spec->catalog->ops, named, out);
     }
-    if (!has_usual_template(spec))
+    if (!has_usual_template(spec) || spec->op->reductions > 0) /* whose open template may become another one */
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
     if (kiln__spec_casts(spec))

@@ -67,6 +67,9 @@ void kiln__fields_append(const kiln__fields *fields, int id, kiln__text *out);
 /* All fields open. */
 void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog);
 
+/* Changes the template, of which the spec keeps what it has set. KILN_ESPEC: the template does not take all of it. */
+kiln_status kiln__fields_change_template(kiln__fields *fields, const kiln__template *template, kiln_report *report);
+
 /* Where the template reduces rows, and the spec names no n: sets n and the length of rows from the sizes of a
  * launch, which stand in the template's order. */
 void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t count);

@@ -230,6 +230,7 @@ static kiln_status compete(tuner *self, const kiln__fields *asked)
 static kiln_status tune(tuner *self, const kiln__fields *spec)
 {
     kiln__session *session = &self->session;
+    kiln__fields chosen = *spec;
     kiln__target target;
     kiln_status status = kiln__session_open(session, spec);
     if (status == KILN_OK)
@@ -237,9 +238,11 @@ static kiln_status tune(tuner *self, const kiln__fields *spec)
     if (status == KILN_OK)
         status = kiln__service_check_target(session->device, &target, session->report);
     if (status == KILN_OK)
-        status = kiln__space_make(&self->space, spec, &target, session->report);
+        status = kiln__service_choose_template(session->device, &target, &chosen, session->report);
     if (status == KILN_OK)
-        status = kiln__session_prepare(session, spec, &self->space.base, self->space.count);
+        status = kiln__space_make(&self->space, &chosen, &target, session->report);
+    if (status == KILN_OK)
+        status = kiln__session_prepare(session, &chosen, &self->space.base, self->space.count);
     if (status != KILN_OK)
         return status;
     for (size_t i = 0; i < self->space.reason_count; i++)
@@ -247,7 +250,7 @@ static kiln_status tune(tuner *self, const kiln__fields *spec)
     if (!kiln__session_take_turn(session))
         return kiln__fail(session->report, KILN_ECANCELED, KILN__STAGE_DEVICE, 0,
                           "cancelled while another tuning was running on %s", session->device->name);
-    status = blame_suspect(self, compete(self, spec));
+    status = blame_suspect(self, compete(self, &chosen));
     kiln__session_end_turn(session);
     return status;
 }

@@ -25,7 +25,7 @@ typedef struct kiln__wisdom_entry {
     kiln__wisdom_device device;
     const char *template_name, *op_class, *op, *dtype; /* "elementwise", "1 in, 1 out, light", "relu6", "f32" */
     uint64_t log2_n;                                   /* the power of two nearest to the number of elements */
-    uint64_t cols; /* of an op that reduces, the length of rows as geometry depends on it; 0: none, or unknown */
+    uint64_t cols;                                     /* of an op that reduces, the length of rows; 0: none */
     const char *geometry;                              /* "block=128 elems=4 vector=4 cache=stream" */
     double ms, gbps, ratio;                            /* median; memory traffic; time / time of the default geometry */
     uint64_t samples, variants;                        /* of this geometry; geometries that were compared */

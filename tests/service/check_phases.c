@@ -117,6 +117,31 @@ START_TEST(test_phases__are_launches_in_turn)
 }
 END_TEST
 
+/* Every get takes the template that suits the length of rows, unless the spec has a parameter that this lacks. */
+START_TEST(test_phases__template_follows_the_length_of_rows)
+{
+    static const struct {
+        const char *text, *template;
+    } cases[] = {
+        { "op=sum(x) dtype=f32 n=1x268435456", "template=split " },
+        { "op=softmax dtype=f32 n=1000x100000", "template=cluster " },
+        { "op=softmax dtype=f32 n=1000x1000", "template=rows " },
+        { "op=sum(x) dtype=f32 n=1x268435456 lanes=256", "template=rows " },
+        { "op=sum(x) dtype=f32 n=1x268435456 template=rows", "template=rows " },
+        { "op=sum(x) dtype=f32", "template=rows " },
+    };
+    open_gpu();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+        kiln_kernel *kernel = kiln_test_get(service, cases[i].text);
+        ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+        ck_assert_msg(strstr(info.spec, cases[i].template) != NULL, "%s: %s", cases[i].text, info.spec);
+        kiln_kernel_release(kernel);
+    }
+    kiln_close(service);
+}
+END_TEST
+
 /* Whatever fails, the memory comes back. */
 START_TEST(test_phases__failures_leave_no_memory)
 {
@@ -167,6 +192,7 @@ Suite *kiln_test_service_phases_suite(void)
     TCase *tcase = tcase_create("phases");
     tcase_add_test(tcase, test_phases__share_memory_of_the_launch);
     tcase_add_test(tcase, test_phases__are_launches_in_turn);
+    tcase_add_test(tcase, test_phases__template_follows_the_length_of_rows);
     tcase_add_test(tcase, test_phases__failures_leave_no_memory);
     tcase_add_test(tcase, test_phases__a_driver_without_pools);
     suite_add_tcase(suite, tcase);

@@ -293,7 +293,7 @@ START_TEST(test_reduce__request_names_rows_and_their_length)
     const kiln_tensor in = tensor(NULL, whole, 3), result = tensor(NULL, shape, 2);
     ck_assert_int_eq(kiln_apply_request(&spec, &request, service, "op=mean(x) keep=1", &result, 1, &in, 1, &report),
                      KILN_OK);
-    ck_assert_str_eq(kiln_spec_field(spec, "template"), "rows");
+    ck_assert_str_eq(kiln_spec_field(spec, "template"), ""); /* which the length of rows decides */
     ck_assert_str_eq(kiln_spec_field(spec, "axis"), "");
     ck_assert_str_eq(kiln_spec_field(spec, "n"), "16x5"); /* 12 rows, as a power of two */
     kiln_spec_free(spec);

@@ -439,7 +439,8 @@ static bool reduces_axis(const run_job *job)
     return *template ? strcmp(template, "rows") == 0 || strcmp(template, "columns") == 0 : !spec_is_flat(job->spec);
 }
 
-/* Of an op that reduces: rows, with the axis as columns. Dimensions behind it take the template columns. */
+/* Of an op that reduces: rows, with the axis as columns, whose template follows from their length. Dimensions behind
+ * the axis take the template columns. */
 static int settle_rows(run_job *job, const npy_array *const *inputs, size_t count)
 {
     const char *axis = kiln_spec_field(job->spec, "axis");
@@ -457,9 +458,9 @@ static int settle_rows(run_job *job, const npy_array *const *inputs, size_t coun
     const uint64_t sizes[] = { common->rows, common->cols, common->inner };
     memcpy(job->values.sizes, sizes, sizeof(sizes));
     job->values.bound[0] = job->values.bound[1] = job->values.bound[2] = true;
-    return change_spec(job, need_format("template=%s layout=%s axis= keep= n=%" PRIu64 "x%" PRIu64,
-                                        followed ? "columns" : "rows", common->layout, common->rows * common->inner,
-                                        common->cols > 0 ? common->cols : 1));
+    return change_spec(job, need_format("%slayout=%s axis= keep= n=%" PRIu64 "x%" PRIu64,
+                                        followed ? "template=columns " : "", common->layout,
+                                        common->rows * common->inner, common->cols > 0 ? common->cols : 1));
 }
 
 /* Inputs of several shapes broadcast. If some have fewer elements than the result, the template of rows and columns
