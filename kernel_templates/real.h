@@ -698,6 +698,17 @@ template <> struct kiln_word<32> {
     typedef kiln_word32 type;
 };
 
+/* Of inputs with one element for a row, which no access reads by words. */
+template <int bytes> struct kiln_no_word {
+    uint4 parts[bytes / 16];
+};
+template <> struct kiln_word<64> {
+    typedef kiln_no_word<64> type;
+};
+template <> struct kiln_word<128> {
+    typedef kiln_no_word<128> type;
+};
+
 template <typename T, int lanes = KILN_VECTOR> union kiln_lanes {
     typedef typename kiln_word<lanes * sizeof(T)>::type word_t;
     word_t word;
@@ -709,6 +720,11 @@ template <typename T, int lanes = KILN_VECTOR> union kiln_lanes {
 template <typename W> KILN_FN W kiln_fetch_stream(const W *from)
 {
     return __ldcs(from);
+}
+
+template <int bytes> KILN_FN kiln_no_word<bytes> kiln_fetch_stream(const kiln_no_word<bytes> *from)
+{
+    return *from;
 }
 
 KILN_FN kiln_word32 kiln_fetch_stream(const kiln_word32 *from)

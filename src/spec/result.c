@@ -84,11 +84,14 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
 
 unsigned kiln__spec_bytes(const kiln__fields *spec)
 {
-    unsigned bytes = spec->typed > 0 ? 0 : kiln__dtype_bytes(spec->dtype);
-    for (uint32_t k = 0; k < spec->typed; k++)
-        if (kiln__dtype_bytes(spec->inputs[k]) > bytes)
-            bytes = kiln__dtype_bytes(spec->inputs[k]);
-    return bytes;
+    unsigned bytes = 0, single = spec->typed > 0 ? 0 : kiln__dtype_bytes(spec->dtype);
+    for (uint32_t k = 0; k < spec->typed; k++) {
+        const kiln__layout layout = kiln__spec_layout(spec, k);
+        unsigned *widest = layout == KILN__LAYOUT_COLUMN || layout == KILN__LAYOUT_ONE ? &single : &bytes;
+        if (kiln__dtype_bytes(spec->inputs[k]) > *widest)
+            *widest = kiln__dtype_bytes(spec->inputs[k]);
+    }
+    return bytes > 0 ? bytes : single;
 }
 
 unsigned kiln__spec_out_bytes(const kiln__fields *spec)
