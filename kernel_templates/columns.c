@@ -123,9 +123,6 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
             const unsigned long long line = slab * inner + column, begin = slab * cols * inner + column;
             kiln_row row[KILN_SPREAD];
             KILN_STAGES(KILN_STAGE)
-            for (unsigned j = 0; j < count; j++) {
-                KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
-            }
 #if defined(KILN_SCANS)
             KILN_SCAN
 #else
@@ -141,6 +138,10 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
                     KILN_ALL_OUT(KILN_PUT_OF_GROUP)
                 }
 #endif
+            /* Last: a column may be an input of the results. */
+            for (unsigned j = 0; j < count; j++) {
+                KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
+            }
         }
     }
 }

@@ -235,14 +235,15 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     KILN_ALL(KILN_COLUMNS)
 
     KILN_STAGES(KILN_COLUMN_STAGE)
-    if (first == 0)
+#if defined(KILN_SCANS)
+    KILN_SCAN
+#endif
+    if (first == 0) /* which may be inputs that other threads have not read before the stages or scans */
         for (unsigned j = 0; j < KILN_VECTOR; j++)
             if (used(j)) {
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
-#if defined(KILN_SCANS)
-    KILN_SCAN
-#else
+#if !defined(KILN_SCANS)
 #pragma unroll 2
     for (unsigned long long at = first; at < cols; at += KILN_CLUSTER * KILN_DOWN) {
         KILN_ALL(KILN_WORD)

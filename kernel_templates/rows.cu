@@ -215,12 +215,13 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const unsigned long long begin = span.head, words = span.words;
 
     KILN_STAGES(KILN_STAGE)
-    KILN_PUT_COLUMNS
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);
     kiln_scan_words<KILN_LANES, KILN_VECTOR, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols / KILN_VECTOR);
+    KILN_PUT_COLUMNS /* which may be inputs that other threads have not read before */
 #else
+    KILN_PUT_COLUMNS
     for (unsigned long long i = lane; i < words; i += KILN_LANES) {
         KILN_ALL(KILN_WORD)
         KILN_ALL_OUT(KILN_OUT_WORD)
@@ -256,12 +257,13 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     const unsigned long long end = used ? cols : 0;
 
     KILN_STAGES(KILN_STAGE)
-    KILN_PUT_COLUMNS
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);
     kiln_scan_words<KILN_LANES, 1, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols);
+    KILN_PUT_COLUMNS
 #else
+    KILN_PUT_COLUMNS
     for (unsigned long long at = lane; at < end; at += KILN_LANES) {
         KILN_ALL_OUT(KILN_OUT_ELEMENT)
         KILN_ALL_OUT(KILN_PUT_ELEMENT)

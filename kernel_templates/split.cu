@@ -20,7 +20,7 @@
 //! tune     split  64..1024*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
-//! phases   stages + 1
+//! phases   stages + 1 + (full_out > 0)
 //! grid     rows * split
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || cols % vector == 0
 //! entry    kiln_scalar align 1
@@ -52,7 +52,8 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
     kiln_join_lanes<KILN_WARPS>(f);
 }
 
-/* The phases of the stages, of the scans, and of the results. */
+/* The phases of the stages, of the scans, and of the results: those with an element for a row come last, since they may
+ * be inputs of the others. */
 #define KILN_ONE(s)        +1
 #define KILN_SCAN_PHASE    (0 KILN_STAGES(KILN_ONE))
 #if defined(KILN_SCANS)
@@ -60,6 +61,9 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
 #else
 #define KILN_RESULTS_PHASE KILN_SCAN_PHASE
 #endif
+
+#define KILN_IS_FULL(k)    || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+#define KILN_COLUMNS_PHASE (KILN_RESULTS_PHASE + (0 KILN_ALL_OUT(KILN_IS_FULL)))
 
 /* The folds that the blocks of a row leave in a phase for the next ones. */
 template <typename F>
@@ -121,7 +125,7 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
             kiln_scan_words<KILN_BLOCK, width, false>(KILN_NAMES(rows, cols), line, row, &carry, first, end); \
             if (threadIdx.x == 0)                                                                          \
                 folds[part] = carry;                                                                       \
-        } else {                                                                                           \
+        } else if (phase == KILN_RESULTS_PHASE) {                                                          \
             kiln_know_scan(&carry, folds, part);                                                           \
             kiln_scan_words<KILN_BLOCK, width, true>(KILN_NAMES(rows, cols), line, row, &carry, first, end); \
         }                                                                                                  \
@@ -143,7 +147,7 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
                              first = part * share < (count) ? part * share : (count), \
                              end = (count) - first < share ? (count) : first + share;
 #define KILN_PUT_COLUMNS                                                \
-    if (phase == KILN_RESULTS_PHASE && part == 0 && threadIdx.x == 0) { \
+    if (phase == KILN_COLUMNS_PHASE && part == 0 && threadIdx.x == 0) { \
         KILN_ALL_OUT(KILN_PUT_COLUMN)                                   \
     }
 #define KILN_PARAMETERS_OF_PHASE                                                                             \

@@ -63,6 +63,15 @@ static int64_t full_of(const kiln__fields *spec)
     return count;
 }
 
+/* How many outputs do. */
+static int64_t full_out_of(const kiln__fields *spec)
+{
+    int64_t count = 0;
+    for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++)
+        count += kiln__spec_out_layout(spec, k) != KILN__LAYOUT_COLUMN;
+    return count;
+}
+
 static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
 {
     switch (fact) {
@@ -86,6 +95,8 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
         return crossing_of(spec);
     case KILN__FACT_FULL:
         return full_of(spec);
+    case KILN__FACT_FULL_OUT:
+        return full_out_of(spec);
     case KILN__FACT_SCANS:
         return spec->op->scans;
     case KILN__FACT_STAGES:
@@ -130,6 +141,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_OF(INPUTS):
     case NAME_OF(CROSSING):
     case NAME_OF(FULL):
+    case NAME_OF(FULL_OUT):
     case NAME_OF(SCANS):
     case NAME_OF(STAGES):
     case NAME_OF(FOLD):

@@ -118,6 +118,7 @@ const char *kiln__fact_name(kiln__fact fact)
         [KILN__FACT_STAGES] = "stages",
         [KILN__FACT_FOLD] = "fold_bytes",
         [KILN__FACT_OPERATIONS] = "operations",
+        [KILN__FACT_FULL_OUT] = "full_out",
     };
     return names[fact];
 }

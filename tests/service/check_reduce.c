@@ -176,6 +176,44 @@ START_TEST(test_reduce__inputs_broadcast_beside_the_axis)
 }
 END_TEST
 
+/* A result with one value for each row is stored in the place of an input that the other result needs. */
+START_TEST(test_reduce__a_column_in_place)
+{
+    static const struct {
+        const char *text;
+        int64_t shape[3];
+        int outer, length, inner;
+        bool scans;
+    } cases[] = {
+        { "op=(x*c+1,c+0*max(x)+1) keep=1", { A, B, 1 }, A * B, C, 1, false },
+        { "op=(x*c+1,c+0*max(x)+1) axis=1 keep=1", { A, 1, C }, A, B, C, false },
+        { "op=(cummax(x)*c+1,c+1) keep=1", { A, B, 1 }, A * B, C, 1, true },
+        { "op=(cummax(x)*c+1,c+1) axis=1 keep=1", { A, 1, C }, A, B, C, true },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        float columns[ALL], given[ALL];
+        const int inner = cases[k].inner, length = cases[k].length;
+        for (int i = 0; i < ALL; i++)
+            columns[i] = given[i] = (float)(i % 7 - 3);
+        const kiln_tensor column = tensor(columns, cases[k].shape, 3), ins[] = { tensor(x, whole, 3), column },
+                          outs[] = { tensor(out, whole, 3), column };
+        ck_assert_msg(kiln_apply(service, cases[k].text, outs, 2, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s: %s",
+                      cases[k].text, report.message);
+        for (int line = 0; line < cases[k].outer * inner; line++) {
+            float most = -1e30f;
+            for (int j = 0; j < length; j++) {
+                const int at = (line / inner * length + j) * inner + line % inner;
+                most = fmaxf(most, x[at]);
+                const float want = (cases[k].scans ? most : x[at]) * given[line] + 1;
+                ck_assert_msg(out[at] == want, "%s: element %d: %g, not %g", cases[k].text, at, (double)out[at],
+                              (double)want);
+            }
+            ck_assert(columns[line] == given[line] + 1);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_reduce__results_of_both_kinds)
 {
     float most[A * B];
@@ -329,6 +367,7 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__axis_before_other_dimensions);
     tcase_add_test(tcase, test_reduce__scans);
     tcase_add_test(tcase, test_reduce__inputs_broadcast_beside_the_axis);
+    tcase_add_test(tcase, test_reduce__a_column_in_place);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);
     tcase_add_test(tcase, test_reduce__nothing_to_reduce);
