@@ -167,6 +167,7 @@ static void mark_node(const binder *b, kiln__real_node *node)
         node->kind == KILN__REAL_NEGATE || (node->kind == KILN__REAL_BINARY && node->index >= KILN__OPERATOR_ADD);
     node->truth = is_truth(b, node);
     node->varies = node->kind == KILN__REAL_INPUT || node->kind == KILN__REAL_INDEX;
+    node->scans = false;
     node->scalar = node->kind == KILN__REAL_PARAM;
     node->constant = joins || node->scalar || node->kind == KILN__REAL_NUMBER;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -662,8 +663,13 @@ static uint16_t bind_reduction(binder *b, const kiln__node *call)
         return 0;
     node.args[0] = b->bound[call->first];
     uint32_t numbers = 0; /* those that stand last are no values of the expression */
+    kiln__word last = { NULL, 0 };
     for (uint32_t child = b->tree->nodes[call->first].next, i = 1; i < call->count; i++) {
+        const kiln__word name = b->tree->nodes[child].text;
         const double option = bind_option(b, &b->tree->nodes[child], reduction);
+        if (last.length > 0 && kiln__word_same(name, last))
+            FAIL(b, name.text, "%s is given twice", kiln__word_quote(name).text);
+        last = name;
         node.value = most == 3 ? (double)((unsigned)node.value | (unsigned)option) : option;
         numbers += b->bound[child] + call->count - i == b->out->count;
         child = b->tree->nodes[child].next;
