@@ -435,8 +435,12 @@ static int bind_input(run_job *job, const run_array *array, const npy_array *fir
 
 static bool reduces_axis(const run_job *job)
 {
+    static const char *const templates[] = { "rows", "cluster", "split", "columns" };
     const char *template = kiln_spec_field(job->spec, "template");
-    return *template ? strcmp(template, "rows") == 0 || strcmp(template, "columns") == 0 : !spec_is_flat(job->spec);
+    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
+        if (strcmp(template, templates[i]) == 0)
+            return true;
+    return *template == '\0' && !spec_is_flat(job->spec);
 }
 
 /* Of an op that reduces: rows, with the axis as columns, whose template follows from their length. Dimensions behind
