@@ -11,7 +11,7 @@
 //! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), scans ? 256 : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
-//! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max((scans ? 64 : 128) / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
+//! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
 //! param    form   kept,ends,walk = scans || cols_hint > lanes * elems ? walk : cols_hint % vector != 0 ? ends : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage, and for scans
 //! param    cache  plain,stream = plain                                  -- cache hint of loads and stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector

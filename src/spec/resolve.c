@@ -33,7 +33,8 @@ static int find_name(const kiln__template *template, kiln__word name)
 static int64_t hint_of(const kiln__fields *spec)
 {
     const unsigned most = 48;
-    unsigned octave = spec->n_set && spec->n > 0 ? kiln__number_octave(spec->n) : most;
+    const uint64_t n = kiln__fields_size(spec).n;
+    const unsigned octave = n > 0 ? kiln__number_octave(n) : most;
     return INT64_C(1) << (octave < most ? octave : most);
 }
 
@@ -41,7 +42,7 @@ static int64_t hint_of(const kiln__fields *spec)
 static int64_t cols_of(const kiln__fields *spec)
 {
     const uint64_t usual = 4096, most = INT64_MAX / 4096; /* formulas can multiply it */
-    uint64_t cols = spec->n_set && spec->cols > 0 ? kiln__number_step(spec->cols) : usual;
+    const uint64_t named = kiln__fields_size(spec).cols, cols = named > 0 ? named : usual;
     return (int64_t)(cols < most ? cols : most);
 }
 
@@ -63,12 +64,12 @@ static int64_t full_of(const kiln__fields *spec)
     return count;
 }
 
-/* How many outputs do. */
-static int64_t full_out_of(const kiln__fields *spec)
+/* How many outputs have one value for a row. */
+static int64_t column_out_of(const kiln__fields *spec)
 {
     int64_t count = 0;
     for (uint32_t k = 0; k < kiln__spec_outputs(spec); k++)
-        count += kiln__spec_out_layout(spec, k) != KILN__LAYOUT_COLUMN;
+        count += kiln__spec_out_layout(spec, k) == KILN__LAYOUT_COLUMN;
     return count;
 }
 
@@ -96,7 +97,9 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
     case KILN__FACT_FULL:
         return full_of(spec);
     case KILN__FACT_FULL_OUT:
-        return full_out_of(spec);
+        return (int64_t)kiln__spec_outputs(spec) - column_out_of(spec);
+    case KILN__FACT_COLUMN_OUT:
+        return column_out_of(spec);
     case KILN__FACT_SCANS:
         return spec->op->scans;
     case KILN__FACT_STAGES:
@@ -128,6 +131,8 @@ static bool has_value(const kiln__fields *spec, int id)
 {
     switch (id) {
     case NAME_OF(BYTES):
+    case NAME_OF(STAGES):
+    case NAME_OF(FOLD):
         return spec->dtype != KILN__DTYPE_UNSET;
     case NAME_OF(OUT_BYTES):
         return kiln__spec_result(spec, 0) != KILN__DTYPE_UNSET;
@@ -142,9 +147,8 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_OF(CROSSING):
     case NAME_OF(FULL):
     case NAME_OF(FULL_OUT):
+    case NAME_OF(COLUMN_OUT):
     case NAME_OF(SCANS):
-    case NAME_OF(STAGES):
-    case NAME_OF(FOLD):
     case NAME_OF(OPERATIONS):
         return spec->op_set || !kiln__template_takes_op(spec->template);
     default:

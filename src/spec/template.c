@@ -115,10 +115,11 @@ const char *kiln__fact_name(kiln__fact fact)
         [KILN__FACT_CROSSING] = "crossing",
         [KILN__FACT_FULL] = "full",
         [KILN__FACT_SCANS] = "scans",
-        [KILN__FACT_STAGES] = "stages",
+        [KILN__FACT_STAGES] = "fold_stages",
         [KILN__FACT_FOLD] = "fold_bytes",
         [KILN__FACT_OPERATIONS] = "operations",
         [KILN__FACT_FULL_OUT] = "full_out",
+        [KILN__FACT_COLUMN_OUT] = "column_out",
     };
     return names[fact];
 }

@@ -95,12 +95,13 @@ typedef enum kiln__fact {
     KILN__FACT_SHARED_LIMIT, /* bytes of shared memory that a block may have */
     KILN__FACT_CORES,        /* multiprocessors */
     KILN__FACT_INPUTS,
-    KILN__FACT_CROSSING, /* inputs that are contiguous along the second dimension */
-    KILN__FACT_FULL,     /* inputs that have all rows and columns */
-    KILN__FACT_FULL_OUT, /* outputs that have all rows and columns */
-    KILN__FACT_SCANS,    /* whether the op scans the axis */
-    KILN__FACT_STAGES,   /* walks along the axis before the results are known, that of the scans included */
-    KILN__FACT_FOLD,     /* the most bytes that the folds of a stage have on a GPU */
+    KILN__FACT_CROSSING,   /* inputs that are contiguous along the second dimension */
+    KILN__FACT_FULL,       /* inputs that have all rows and columns */
+    KILN__FACT_FULL_OUT,   /* outputs that have all rows and columns */
+    KILN__FACT_COLUMN_OUT, /* outputs that have one value for a row */
+    KILN__FACT_SCANS,      /* whether the op scans the axis */
+    KILN__FACT_STAGES,     /* walks along the axis before the results are known, that of the scans included */
+    KILN__FACT_FOLD,       /* the most bytes that the folds of a stage have on a GPU */
     KILN__FACT_OPERATIONS,
     KILN__FACTS
 } kiln__fact;

@@ -242,6 +242,8 @@ class Reductions(KilnTest):
         self.assert_near(both, (wide - kept(np.mean, wide)).cumsum(axis=1) * row, "f32", 60, 33)
         part = self.run_op("op=cumsum(x) / sum(x)", [abs(x)], options=["--verify"])
         self.assert_near(part, abs(wide).cumsum(axis=1) / kept(np.sum, abs(wide)), "f32", 4, 33)
+        share = self.run_op("op=share(x)", [abs(x)], options=["--define-op", "share(x; a=1) = a * cumsum(x) / sum(x)"])
+        self.assert_near(share, part.astype(F64), "f32", 4, 33)
         path = self.save("x.npy", x)
         self.kiln("run", "op=cumsum(x)", "--in", path, "--out", path)
         self.assert_near(np.load(path), wide.cumsum(axis=1), "f32", 30, 33)
@@ -351,7 +353,9 @@ class Reductions(KilnTest):
                                             ("cluster", "f32", "10x100000"), ("split", "f32,u8", "1x1000000"),
                                             ("columns", "f32,f64", "1000x300"))
                  if "cum" not in text or template != "cluster"]
-        self.kiln("warm", *[line.replace("dtype=u8", "dtype=i64") for line in lines], "--target", "sm_90")
+        lines += ["op=(cumsum(x),cumsum(x*x),cumprod(x)) " + rest for rest in
+                  ("template=columns dtype=i32 n=65536x1024", "dtype=u8,f64 n=1x10000000", "dtype=u8 n=10000x1000")]
+        self.kiln("warm", *lines, "--target", "sm_90")
         self.kiln("warm", *[line for line in lines if "cluster" not in line][::5], "--target", "sm_80")
 
     def test_bad_input(self):
