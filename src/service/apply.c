@@ -9,6 +9,7 @@
 #include "service/get.h"
 #include "service/launch.h"
 #include "spec/loop.h"
+#include <inttypes.h>
 #include <string.h>
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
@@ -309,15 +310,23 @@ static void append_layout(kiln__text *out, const kiln__template *template, bool 
     kiln__text_append(out, ")");
 }
 
-/* The power of two of elements; of rows this power, and their length. */
+/* The logarithm of the power of two nearest to the number of elements, or of rows where the op reduces. */
+static uint32_t octave_of(const kiln__loop *loop)
+{
+    if (loop->count == 0)
+        return UINT32_MAX;
+    return kiln__number_octave(loop->kind == KILN__LOOP_REDUCED ? rows_of(loop) : loop->count);
+}
+
 static void append_hint(kiln__text *out, const kiln__loop *loop)
 {
-    const uint64_t cols = cols_of(loop);
-    if (cols > 0 && loop->count > 0)
-        kiln__text_printf(out, " axis= keep= n=%llux%llu", 1ull << kiln__number_octave(rows_of(loop)),
-                          (unsigned long long)cols);
-    else if (loop->count > 0)
-        kiln__text_printf(out, " n=%llu", 1ull << kiln__number_octave(loop->count));
+    if (loop->count == 0)
+        return;
+    const uint64_t cols = cols_of(loop), power = UINT64_C(1) << octave_of(loop);
+    if (cols > 0)
+        kiln__text_printf(out, " axis= keep= n=%" PRIu64 "x%" PRIu64, power, cols);
+    else
+        kiln__text_printf(out, " n=%" PRIu64, power);
 }
 
 /* Sets the fields of a line, which it frees. */
@@ -443,7 +452,7 @@ static void fill_key(apply_key *out, const kiln_device *device, const kiln__appl
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
-                        .octave = loop->count > 0 ? kiln__number_octave(loop->count) : UINT32_MAX,
+                        .octave = octave_of(loop),
                         .cols = cols_of(loop) };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;

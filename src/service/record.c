@@ -204,12 +204,9 @@ void kiln__record_add(kiln__record *record, const kiln__fields *asked)
         spec.dtype = kiln__template_dtype(spec.template);
     /* The geometry that is chosen may depend on the power of two, so that a record has a few lines for all sizes. */
     bool sized = spec.n_set && spec.n > 0 && kiln__wisdom_is_open(&spec);
-    const uint64_t cols = kiln__number_step(spec.cols);
-    if (sized && cols > 0)
-        spec.n = ((uint64_t)1 << kiln__wisdom_size(spec.n / spec.cols)) * cols;
-    else if (sized)
-        spec.n = (uint64_t)1 << kiln__wisdom_size(spec.n);
-    spec.cols = cols;
+    const kiln__size size = kiln__fields_size(&spec);
+    spec.n = size.n;
+    spec.cols = size.cols;
     kiln__spec_format(&spec, sized, &line);
     add_line(record, &line);
 }

@@ -139,7 +139,8 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
                                  kiln__target *out, kiln_report *report);
 
 /* Sets the template that suits the length of rows on the device, or on any with this target where it is NULL: where the
- * spec leaves the template open, its op reduces, n says how long rows are, and no parameter is set that it lacks. */
+ * spec leaves the template open, its op reduces, n says how long rows are, and the template takes the parameters that
+ * are set. */
 kiln_status kiln__service_choose_template(const kiln_device *on, const kiln__target *target, kiln__fields *spec,
                                           kiln_report *report);
 

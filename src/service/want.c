@@ -177,10 +177,10 @@ bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bo
     *out = (kiln__geometry_basis){ .size = NO_SIZE };
     if (!kiln__wisdom_is_open(spec))
         return true;
-    if (spec->n_set && spec->n > 0) /* defaults may depend on it, too */
-        out->size = (uint8_t)kiln__wisdom_size(spec->n);
-    if (spec->n_set)
-        out->cols = kiln__number_step(spec->cols);
+    const kiln__size size = kiln__fields_size(spec); /* on which defaults may depend, too */
+    if (size.n > 0)
+        out->size = (uint8_t)kiln__number_octave(size.n);
+    out->cols = size.cols;
     if (!service->wise)
         return true;
     if (!look)
@@ -234,27 +234,36 @@ static kiln_status choose_geometry(kiln_service *service, const kiln_device *on,
     return status;
 }
 
+static bool has_params(const kiln__template *template, const kiln__fields *spec)
+{
+    for (uint32_t i = 0; i < spec->template->param_count; i++) {
+        const char *name = spec->template->params[i].name;
+        if (spec->param_set[i] && kiln__template_param(template, name, strlen(name)) < 0)
+            return false;
+    }
+    return true;
+}
+
 kiln_status kiln__service_choose_template(const kiln_device *on, const kiln__target *target, kiln__fields *spec,
                                           kiln_report *report)
 {
     const kiln__template *template = NULL;
+    const kiln__size size = kiln__fields_size(spec);
     kiln__fields typed = *spec;
-    if (spec->template_set || spec->op->reductions == 0 || !spec->n_set || spec->cols == 0)
+    if (spec->template_set || spec->op->reductions == 0 || size.cols == 0)
         return KILN_OK;
     if (typed.dtype == KILN__DTYPE_UNSET)
         typed.dtype = kiln__template_dtype(spec->template);
-    const char *name =
-        kiln__rows_template(&typed, target, on == NULL || on->has_pools, spec->n / spec->cols, spec->cols);
+    const char *name = kiln__rows_template(&typed, target, on == NULL || on->has_pools, size.rows, size.cols);
     kiln_status status = kiln__catalog_find(spec->catalog, kiln__word_of(name), &template, report);
-    for (uint32_t i = 0; status == KILN_OK && i < spec->template->param_count; i++) {
-        const char *param = spec->template->params[i].name;
-        if (spec->param_set[i] && kiln__template_param(template, param, strlen(param)) < 0)
-            return KILN_OK;
-    }
-    if (status == KILN_OK && template != spec->template)
-        status = kiln__fields_change_template(spec, template, report);
-    spec->template_set = status == KILN_OK;
-    return status;
+    if (status != KILN_OK)
+        return status;
+    typed = *spec;
+    if (template != spec->template && has_params(template, spec) &&
+        kiln__fields_change_template(&typed, template, NULL) == KILN_OK) /* which may lack a value of one */
+        *spec = typed;
+    spec->template_set = spec->template == template;
+    return KILN_OK;
 }
 
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,

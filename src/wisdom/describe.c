@@ -53,16 +53,15 @@ bool kiln__wisdom_is_open(const kiln__fields *spec)
     return false;
 }
 
-/* Nearest means nearest as logarithms: the bound between two powers lies at the square root of 2. */
-unsigned kiln__wisdom_size(uint64_t n)
+unsigned kiln__wisdom_size(const kiln__fields *spec)
 {
-    return kiln__number_octave(n);
+    return kiln__number_octave(kiln__fields_size(spec).n);
 }
 
 uint64_t kiln__wisdom_cols(const kiln__fields *spec)
 {
     const bool reduces = kiln__arguments_reduce(&spec->template->arguments);
-    return reduces && spec->n_set ? kiln__number_step(spec->cols) : 0;
+    return reduces ? kiln__fields_size(spec).cols : 0;
 }
 
 void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL])

@@ -25,8 +25,9 @@ bool kiln__wisdom_is_complete(const kiln__fields *spec);
 /* Whether the spec leaves a parameter of its template open: else there is nothing to choose. */
 bool kiln__wisdom_is_open(const kiln__fields *spec);
 
-/* The logarithm of the power of two nearest to n, which is not 0. */
-unsigned kiln__wisdom_size(uint64_t n);
+/* The logarithm of the power of two nearest to the size of a spec, whose n is set and not 0: nearest as logarithms, so
+ * that the bound between two powers lies at the square root of 2. */
+unsigned kiln__wisdom_size(const kiln__fields *spec);
 
 /* The length of rows that geometry depends on, where the template reduces them and the spec names it; else 0. */
 uint64_t kiln__wisdom_cols(const kiln__fields *spec);

@@ -91,7 +91,7 @@ static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, c
     if (out->dtype == KILN__DTYPE_UNSET)
         out->dtype = kiln__template_dtype(spec->template);
     if (spec->n_set && spec->n > 0)
-        out->size = kiln__wisdom_size(spec->n);
+        out->size = kiln__wisdom_size(spec);
     out->cols = kiln__wisdom_cols(spec);
     kiln__wisdom_class(spec, out->op_class);
     kiln__wisdom_op(spec, &out->op);

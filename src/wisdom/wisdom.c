@@ -233,7 +233,7 @@ static void make_key(const kiln__wisdom_query *query, kiln__text *out)
     const kiln__fields *spec = query->spec;
     kiln__spec_format(spec, false, out);
     kiln__text_printf(out, "\n%d\n%" PRIu64 "\n%s\n%s\n%s\n%" PRIu64,
-                      spec->n_set && spec->n > 0 ? (int)kiln__wisdom_size(spec->n) : -1, kiln__wisdom_cols(spec),
+                      spec->n_set && spec->n > 0 ? (int)kiln__wisdom_size(spec) : -1, kiln__wisdom_cols(spec),
                       query->toolchain, query->device->model, query->device->target,
                       (uint64_t)query->device->multiprocessors);
 }
@@ -410,7 +410,7 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln__fields *spec, c
                                         .op_class = op_class,
                                         .op = kiln__text_string(&op),
                                         .dtype = kiln__dtype_name(spec->dtype),
-                                        .log2_n = kiln__wisdom_size(spec->n),
+                                        .log2_n = kiln__wisdom_size(spec),
                                         .cols = kiln__wisdom_cols(spec),
                                         .geometry = kiln__text_string(&geometry),
                                         .ms = measure->ms,

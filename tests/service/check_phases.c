@@ -127,6 +127,8 @@ START_TEST(test_phases__template_follows_the_length_of_rows)
         { "op=softmax dtype=f32 n=1000x100000", "template=cluster " },
         { "op=softmax dtype=f32 n=1000x1000", "template=rows " },
         { "op=sum(x) dtype=f32 n=1x268435456 lanes=256", "template=rows " },
+        { "op=sum(x) dtype=f32 n=263x1000000", "template=split " }, /* lengths are rounded: see kiln__fields_size */
+        { "op=sum(x) dtype=f32 n=265x1000000", "template=split " },
         { "op=sum(x) dtype=f32 n=1x268435456 template=rows", "template=rows " },
         { "op=sum(x) dtype=f32", "template=rows " },
     };

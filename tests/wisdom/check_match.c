@@ -327,15 +327,15 @@ END_TEST
 
 START_TEST(test_wisdom__sizes_are_nearest_powers_of_two)
 {
-    ck_assert_uint_eq(kiln__wisdom_size(1), 0);
-    ck_assert_uint_eq(kiln__wisdom_size(2), 1);
-    ck_assert_uint_eq(kiln__wisdom_size(3), 2);
-    ck_assert_uint_eq(kiln__wisdom_size(5), 2);
-    ck_assert_uint_eq(kiln__wisdom_size(6), 3);
-    ck_assert_uint_eq(kiln__wisdom_size((1ull << 26) - 1), 26);
-    ck_assert_uint_eq(kiln__wisdom_size(4096ull * 393216), 31);
-    ck_assert_uint_eq(kiln__wisdom_size(1ull << 63), 63);
-    ck_assert_uint_eq(kiln__wisdom_size(UINT64_MAX), 63);
+    ck_assert_uint_eq(kiln__number_octave(1), 0);
+    ck_assert_uint_eq(kiln__number_octave(2), 1);
+    ck_assert_uint_eq(kiln__number_octave(3), 2);
+    ck_assert_uint_eq(kiln__number_octave(5), 2);
+    ck_assert_uint_eq(kiln__number_octave(6), 3);
+    ck_assert_uint_eq(kiln__number_octave((1ull << 26) - 1), 26);
+    ck_assert_uint_eq(kiln__number_octave(4096ull * 393216), 31);
+    ck_assert_uint_eq(kiln__number_octave(1ull << 63), 63);
+    ck_assert_uint_eq(kiln__number_octave(UINT64_MAX), 63);
 }
 END_TEST
 
