@@ -578,14 +578,62 @@ static void take_left_out(binder *b, const op_call *c, kiln__real_node *out)
     }
 }
 
+/* Whether a node of an op's definition is a number with these arguments: then *value is set. */
+static bool finds_number(const binder *b, const kiln__op *op, const uint16_t *args, uint16_t node, double *value)
+{
+    const kiln__real_node *found = &op->real->nodes[node];
+    if (found->kind == KILN__REAL_PARAM)
+        found = &b->out->nodes[args[op->inputs + found->index]];
+    *value = found->value;
+    return found->kind == KILN__REAL_NUMBER;
+}
+
+/* The node that a choice stands for where it asks whether two numbers are equal; else the choice. */
+static uint16_t choose(const binder *b, const kiln__op *op, const uint16_t *args, uint16_t choice)
+{
+    const kiln__real_node *node = &op->real->nodes[choice], *asked = &op->real->nodes[node->args[0]];
+    double left, right;
+    if (node->kind != KILN__REAL_CHOICE || asked->kind != KILN__REAL_BINARY || asked->index != KILN__OPERATOR_EQ ||
+        !finds_number(b, op, args, asked->args[0], &left) || !finds_number(b, op, args, asked->args[1], &right))
+        return choice;
+    return node->args[left == right ? 1 : 2];
+}
+
+/* Marks the nodes of an op's definition that a call needs: not those of a choice that the arguments decide. */
+static void find_needed(const binder *b, const kiln__op *op, const uint16_t *args, bool needed[KILN__REAL_NODES_MAX])
+{
+    const kiln__real *real = op->real;
+    memset(needed, 0, real->count * sizeof(*needed));
+    for (uint32_t i = 0; i < real->outputs; i++)
+        needed[real->roots[i]] = true;
+    for (uint32_t i = real->count; i-- > 0;) {
+        const kiln__real_node *node = &real->nodes[i];
+        const uint16_t chosen = choose(b, op, args, (uint16_t)i);
+        if (needed[i] && chosen != i)
+            needed[chosen] = true;
+        for (uint32_t j = 0; needed[i] && chosen == i && j < node->count; j++)
+            needed[node->args[j]] = true;
+        if (needed[i] && node->body > 0)
+            needed[node->body] = true;
+    }
+}
+
 /* Adds the nodes of an op's definition, with the arguments of a call in place of its inputs and parameters. Finds the
  * nodes of its outputs. */
 static void expand_op(binder *b, const char *at, const kiln__op *op, const uint16_t *args)
 {
     const kiln__real *real = op->real;
     uint16_t made[KILN__REAL_NODES_MAX];
+    bool needed[KILN__REAL_NODES_MAX];
+    if (b->status == KILN_OK)
+        find_needed(b, op, args, needed);
     for (uint32_t i = 0; i < real->count && b->status == KILN_OK; i++) {
         kiln__real_node node = real->nodes[i];
+        const uint16_t chosen = choose(b, op, args, (uint16_t)i);
+        if (chosen != i && needed[i])
+            made[i] = made[chosen];
+        if (chosen != i || !needed[i])
+            continue;
         node.inside = true;
         node.depth = 0;
         for (uint32_t j = 0; j < node.count; j++)
