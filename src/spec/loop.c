@@ -497,6 +497,9 @@ static kiln_status check_contiguous(const building *b, uint32_t k)
 {
     const kiln_tensor *tensor = b->tensors[k];
     int64_t dense = 1;
+    for (uint32_t d = 0; d < tensor->ndim; d++)
+        if (tensor->shape[d] == 0) /* no element is anywhere */
+            return KILN_OK;
     for (uint32_t d = tensor->ndim; d-- > 0 && tensor->strides != NULL;) {
         if (tensor->shape[d] != 1 && tensor->strides[d] != dense)
             return FAIL(b, KILN_EINVAL, "tensor %s: an op that reduces takes contiguous tensors: make it contiguous",

@@ -315,6 +315,11 @@ START_TEST(test_reduce__refusals_name_the_tensor_and_change_nothing)
     ins[0] = tensor(x, whole, 3);
     result = tensor(x + 1, whole, 3);
     ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EOVERLAP);
+    const int64_t none[] = { A, 0, C }, any[] = { C, C, 1 };
+    ins[0] = (kiln_tensor){ x, NULL, KILN_F32, 3, none, any };
+    result = tensor(out, none, 3);
+    ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_OK);
+    ins[0] = tensor(x, whole, 3);
     const int64_t odd[] = { A, B, C + 1 };
     ins[1] = tensor(y, odd, 3);
     ck_assert_int_eq(kiln_apply(service, "op=sum(x*y)", &result, 1, ins, 2, NULL, 0, NULL, &report), KILN_EINVAL);
