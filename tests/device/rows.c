@@ -2,7 +2,7 @@
  * template, on rows that are random, cancel, are constant, or hold NaN, infinities and all special values. Then the
  * same launch again and again gives equal bits. Prints a line for each case and exits 1 at the first difference.
  *
- *     device_rows [DEVICE [RUNS]]        cuda:0, 20 */
+ *     device_rows [DEVICE [RUNS [PART PARTS]]]        cuda:0, 20; every PARTS-th case from number PART on */
 #include "must.h"
 #include "values.h"
 
@@ -192,10 +192,13 @@ int main(int count, char **arguments)
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
     runs = count > 2 ? atoi(arguments[2]) : runs;
+    const int part = count > 4 ? atoi(arguments[3]) : 0, parts = count > 4 ? atoi(arguments[4]) : 1;
+    int number = 0;
     for (size_t i = 0; i < COUNT(ops); i++)
         for (size_t d = 0; d < COUNT(dtypes); d++)
             for (size_t s = 0; s < COUNT(shapes); s++)
-                if (strstr(ops[i][0], "cum") == NULL || strcmp(shapes[s].template, "cluster") != 0) /* scans nothing */
+                if ((strstr(ops[i][0], "cum") == NULL || strcmp(shapes[s].template, "cluster") != 0) && /* no scans */
+                    number++ % parts == part)
                     check_case(ops[i][0], ops[i][1], dtypes[d], &shapes[s]);
     kiln_close(service);
     return 0;
