@@ -8,7 +8,7 @@
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
 //! arg      s... f64
-//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), scans ? 256 : 1024) -- threads per row
+//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 2048 / max(n_hint / cols_hint, 1))), 1024) : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
@@ -25,6 +25,7 @@
 //! tune     cache  plain,stream    if sm > 0
 //! tune     form   kept,ends,walk  if sm > 0
 //! bound    sm == 0 || elems * bytes <= 128                              -- more than 128 bytes per thread do not fit its registers
+//! joint    sm > 0 && form == 2
 //! grid     sm == 0 ? (rows + max(65536 / max(cols, 1), 1) - 1) / max(65536 / max(cols, 1), 1) : (rows + (block / lanes - 1)) / (block / lanes)
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
 //! entry    kiln_scalar align 1

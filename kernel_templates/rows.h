@@ -54,6 +54,39 @@
 /* ---- CUDA: `line` is the number of the row, `used` whether there is one, and `at` the column of an element. */
 #if defined(__CUDACC__)
 
+/* ---- Joint folds: see kiln__rows_make in src/spec/rows.h */
+
+KILN_FN float kiln_lowest(float) { return -0x1.fffffep+127f; }
+KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
+
+/* Whether an element is too far above the base of its folds. The base stays finite. */
+template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
+
+/* The squares of the distances from the mean, where those from another base and their sum are known; 0 where rounding
+ * makes them negative. */
+template <typename T> KILN_FN T kiln_squares(T squares, T count, T sum)
+{
+    const T all = squares - sum * sum / (count > 0 ? count : 1);
+    return all < 0 ? 0 : all;
+}
+
+/* Joins folds: squares a of distances from b, of c elements, whose sum is d. The mean becomes the base. The greater
+ * part comes first, so that two threads which join each other's folds get equal bits. */
+template <typename T>
+KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T other_a, T other_b, T other_c, T other_d)
+{
+    const T n = c + other_c, mean = b + d / (c > 0 ? c : 1), other = other_b + other_d / (other_c > 0 ? other_c : 1);
+    const bool less = c < other_c;
+    const T least = less ? c : other_c, share = least / (n > 0 ? n : 1);
+    const T main = less ? other : mean, apart = (less ? mean : other) - main;
+    a = kiln_squares(a, c, d) + kiln_squares(other_a, other_c, other_d) + apart * ((n - least) * share) * apart;
+    b = c == other_c ? mean / 2 + other / 2 : main + apart * share;
+    c = n;
+    d = 0;
+}
+
+/* ---- Rows */
+
 /* The text, for an output that has all columns: KILN_IF_FULL(KILN_OUT_LAYOUT0, text). */
 #define KILN_IF_FULL(layout, ...)    KILN_IF_FULL_OF(layout, __VA_ARGS__)
 #define KILN_IF_FULL_OF(layout, ...) KILN_IF_FULL_##layout(__VA_ARGS__)

@@ -7,21 +7,22 @@
 //! arg      x... in itype[rows, cols] broadcast
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
-//! arg      partials scratch rows * split * fold_stages * fold_bytes
+//! arg      partials scratch rows * split * walks * fold_bytes
 //! arg      phase phase
 //! arg      s... f64
-//! param    split  1..4096 = max(1, min(cores * 4 / max(n_hint / cols_hint, 1), 1024)) -- blocks that share a row
-//! param    block  32,64,128,256,512,1024 = 512                          -- threads per block
+//! param    split  1..4096 = max(1, min(min(cores * 16 / max(n_hint / cols_hint, 1), cols_hint * bytes / 16384), 4096)) -- blocks that share a row
+//! param    block  32,64,128,256,512,1024 = 256                          -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = max(min(64 / bytes / max(full, 1) / vector, 8), 1) * vector -- elements of a thread between two exchanges, where the op scans
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! require  (max(elems / vector, 8) * block / 32 + 1) * 2 * fold_bytes <= 32768 || !scans -- folds must fit the shared memory
-//! tune     split  64..1024*2      if sm > 0
+//! tune     split  64..4096*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
-//! phases   fold_stages + (full_out > 0) + (column_out > 0)
+//! phases   walks + (full_out > 0) + (column_out > 0)
+//! joint    1
 //! grid     rows * split
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || cols % vector == 0
 //! entry    kiln_scalar align 1

@@ -391,7 +391,7 @@ void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln_
 {
     kiln__typing typing;
     kiln__spec_type(spec, &typing);
-    kiln__rows_make(&out->rows, spec, &typing);
+    kiln__rows_make(&out->rows, spec, &typing, false);
     const estimator e = make_estimator(spec, &typing, out, spec->dtype);
     const row_of row = { out, spec, elements, &e, line };
     for (uint32_t k = 0; k < out->rows.count; k++)

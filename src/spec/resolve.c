@@ -103,7 +103,9 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
     case KILN__FACT_SCANS:
         return spec->op->scans;
     case KILN__FACT_STAGES:
-        return kiln__rows_stages(spec);
+        return kiln__rows_stages(spec, false);
+    case KILN__FACT_WALKS:
+        return kiln__rows_stages(spec, true);
     case KILN__FACT_FOLD:
         return kiln__rows_fold_bytes(spec);
     default:
@@ -132,6 +134,7 @@ static bool has_value(const kiln__fields *spec, int id)
     switch (id) {
     case NAME_OF(BYTES):
     case NAME_OF(STAGES):
+    case NAME_OF(WALKS):
     case NAME_OF(FOLD):
         return spec->dtype != KILN__DTYPE_UNSET;
     case NAME_OF(OUT_BYTES):

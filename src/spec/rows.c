@@ -2,7 +2,10 @@
 #include "spec/rows.h"
 
 #include "base/number.h"
+#include "lang/primitive.h"
+#include "lang/syntax.h"
 #include <stdio.h>
+#include <string.h>
 
 /* ---- The plan */
 
@@ -13,7 +16,8 @@ static int find_value(kiln__rows *rows, const kiln__real *op, const kiln__row_va
         const kiln__row_value *known = &rows->values[i];
         const bool scans = known->stage == KILN__STAGE_OF_SCANS;
         if (known->reduction == wanted->reduction && known->correction == wanted->correction &&
-            scans == (wanted->stage == KILN__STAGE_OF_SCANS) && kiln__real_same(op, known->argument, wanted->argument))
+            known->joint == wanted->joint && scans == (wanted->stage == KILN__STAGE_OF_SCANS) &&
+            kiln__real_same(op, known->argument, wanted->argument))
             return (int)i;
     }
     rows->values[rows->count] = *wanted;
@@ -39,28 +43,93 @@ static bool finds_index(kiln__reduction reduction)
     return reduction == KILN__REDUCE_ARGMAX || reduction == KILN__REDUCE_ARGMIN;
 }
 
-/* Adds a reduction and the one that it needs. The stage is the first in which its elements are known. */
-static int add_value(kiln__rows *rows, const kiln__real *op, const kiln__typing *typing, kiln__reduction reduction,
-                     uint16_t node, uint32_t stage)
+/* What values are made of. */
+typedef struct planner {
+    kiln__rows *rows;
+    const kiln__fields *spec;
+    const kiln__typing *typing;
+    bool joint;
+} planner;
+
+static bool squares(const kiln__row_value *value)
 {
-    const uint16_t argument = op->nodes[node].args[0];
-    kiln__row_value value = { .reduction = reduction, .argument = argument, .stage = stage, .base = -1 };
-    kiln__reduction base = base_of(reduction);
-    value.type = kiln__reduction_type(reduction, (kiln__dtype)typing->own[argument]);
-    value.elements = finds_index(reduction) && typing->own[argument] != KILN__DTYPE_BOOL
-                         ? (kiln__dtype)typing->own[argument]
-                         : value.type;
-    if (kiln__reduction_corrects(reduction))
-        value.correction = op->nodes[node].value;
-    if (base < KILN__REDUCTIONS) {
-        value.base = add_value(rows, op, typing, base, node, stage);
-        value.stage = stage + 1;
-    }
-    return find_value(rows, op, &value);
+    return value->reduction == KILN__REDUCE_VAR || value->reduction == KILN__REDUCE_STD;
 }
 
-void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing)
+/* Adds a reduction of the elements `argument`, and the one that it needs. `node` is the one that has its correction,
+ * and `stage` is the first in which the elements are known. */
+static int add_value(const planner *p, kiln__reduction reduction, uint16_t argument, uint16_t node, uint32_t stage)
 {
+    kiln__row_value value = { .reduction = reduction, .argument = argument, .stage = stage, .base = -1 };
+    const kiln__dtype own = (kiln__dtype)p->typing->own[argument];
+    const kiln__reduction base = base_of(reduction);
+    value.type = kiln__reduction_type(reduction, own);
+    value.elements = finds_index(reduction) && own != KILN__DTYPE_BOOL ? own : value.type;
+    if (kiln__reduction_corrects(reduction))
+        value.correction = p->spec->op->nodes[node].value;
+    value.joint = p->joint && base < KILN__REDUCTIONS;
+    if (value.joint ? !squares(&value) : base < KILN__REDUCTIONS)
+        value.base = add_value(p, base, argument, node, stage);
+    if (value.base >= 0 && !value.joint)
+        value.stage = stage + 1;
+    return find_value(p->rows, p->spec->op, &value);
+}
+
+/* The node that a call of an op with a definition stands for. */
+static uint16_t body_of(const kiln__real *op, uint16_t node)
+{
+    while (op->nodes[node].body > 0)
+        node = op->nodes[node].body;
+    return node;
+}
+
+static bool is_exp(const planner *p, const kiln__real_node *node)
+{
+    const char *name = node->kind == KILN__REAL_FUNCTION ? kiln__primitive_at(node->index)->name
+                       : node->kind == KILN__REAL_OP     ? kiln__op_at(&p->spec->catalog->ops, node->index)->name
+                                                         : "";
+    return strcmp(name, "exp") == 0;
+}
+
+/* Whether a node is exp(x - max(x)), and its value is not rounded on the way: then *x is the node of x. */
+static bool is_exp_of_distance(const planner *p, uint16_t node, uint16_t *x)
+{
+    const kiln__real *op = p->spec->op;
+    const bool eager = p->spec->round == KILN__ROUND_EAGER;
+    const uint16_t outer = body_of(op, node);
+    if (!is_exp(p, &op->nodes[outer]))
+        return false;
+    const uint16_t inner = body_of(op, op->nodes[outer].args[0]);
+    const kiln__real_node *distance = &op->nodes[inner];
+    if (distance->kind != KILN__REAL_BINARY || distance->index != KILN__OPERATOR_SUB)
+        return false;
+    const kiln__real_node *most = &op->nodes[body_of(op, distance->args[1])];
+    *x = distance->args[0];
+    return most->kind == KILN__REAL_REDUCTION && most->index == KILN__REDUCE_MAX &&
+           kiln__real_same(op, most->args[0], *x) && p->typing->own[*x] == p->typing->own[node] &&
+           kiln__dtype_is_real((kiln__dtype)p->typing->own[*x]) && !kiln__typing_rounds(p->typing, op, outer, eager) &&
+           !kiln__typing_rounds(p->typing, op, inner, eager);
+}
+
+/* The value of a node that reduces or scans; `ready` is the first stage in which a node can be calculated. */
+static int add_value_of(const planner *p, uint16_t node, const uint32_t *ready)
+{
+    const kiln__real_node *reduces = &p->spec->op->nodes[node];
+    const kiln__reduction reduction = (kiln__reduction)reduces->index;
+    uint16_t x = reduces->args[0];
+    if (kiln__reduction_scans(reduction))
+        return add_value(p, kiln__reduction_of_scan(reduction), x, node, KILN__STAGE_OF_SCANS);
+    if (reduction != KILN__REDUCE_SUM || !p->joint || !is_exp_of_distance(p, x, &x))
+        return add_value(p, reduction, reduces->args[0], node, ready[reduces->args[0]]);
+    kiln__row_value value = { .reduction = reduction, .argument = x, .stage = ready[x], .joint = true };
+    value.type = value.elements = kiln__reduction_type(reduction, (kiln__dtype)p->typing->own[x]);
+    value.base = add_value(p, KILN__REDUCE_MAX, x, node, ready[x]);
+    return find_value(p->rows, p->spec->op, &value);
+}
+
+void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing, bool joint)
+{
+    const planner p = { out, spec, typing, joint };
     const kiln__real *op = spec->op;
     uint32_t ready[KILN__REAL_NODES_MAX]; /* the stage in which a node can be calculated */
     out->count = out->stages = 0;
@@ -71,16 +140,21 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
             ready[i] = ready[node->args[j]] > ready[i] ? ready[node->args[j]] : ready[i];
         if (node->kind != KILN__REAL_REDUCTION)
             continue;
-        const kiln__reduction reduction = (kiln__reduction)node->index;
-        const bool scans = kiln__reduction_scans(reduction);
-        int place = add_value(out, op, typing, kiln__reduction_of_scan(reduction), (uint16_t)i,
-                              scans ? KILN__STAGE_OF_SCANS : ready[i]);
+        const int place = add_value_of(&p, (uint16_t)i, ready);
         out->places[i] = (uint8_t)place;
-        if (scans)
+        if (kiln__reduction_scans((kiln__reduction)node->index))
             continue;
         ready[i] = out->values[place].stage + 1;
         out->stages = ready[i] > out->stages ? ready[i] : out->stages;
     }
+}
+
+/* How many numbers its folds are. */
+static uint32_t members_of(const kiln__row_value *value)
+{
+    if (value->joint)
+        return squares(value) ? 4 : 2;
+    return finds_index(value->reduction) ? 2 : 1;
 }
 
 /* The bytes of the widest folds: a member has eight at most. */
@@ -91,30 +165,30 @@ static uint32_t fold_bytes(const kiln__rows *rows)
         uint32_t members = 0;
         for (uint32_t k = 0; k < rows->count; k++)
             if (rows->values[k].stage == (s < rows->stages ? s : KILN__STAGE_OF_SCANS))
-                members += finds_index(rows->values[k].reduction) ? 2 : 1;
+                members += members_of(&rows->values[k]);
         most = members > most ? members : most;
     }
     return most * (uint32_t)sizeof(uint64_t);
 }
 
-static void make_of_spec(kiln__rows *out, const kiln__fields *spec)
+static void make_of_spec(kiln__rows *out, const kiln__fields *spec, bool joint)
 {
     kiln__typing typing;
     kiln__spec_type(spec, &typing);
-    kiln__rows_make(out, spec, &typing);
+    kiln__rows_make(out, spec, &typing, joint);
 }
 
-uint32_t kiln__rows_stages(const kiln__fields *spec)
+uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint)
 {
     kiln__rows rows;
-    make_of_spec(&rows, spec);
+    make_of_spec(&rows, spec, joint);
     return rows.stages + spec->op->scans;
 }
 
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
 {
     kiln__rows rows;
-    make_of_spec(&rows, spec);
+    make_of_spec(&rows, spec, true); /* which are the wider ones */
     return fold_bytes(&rows);
 }
 
@@ -132,7 +206,7 @@ enum {
 static bool is_one_walk(const kiln__fields *spec)
 {
     kiln__rows rows;
-    make_of_spec(&rows, spec);
+    make_of_spec(&rows, spec, true);
     for (uint32_t k = 0; k < spec->op->outputs; k++)
         if (kiln__spec_out_layout(spec, k) == KILN__LAYOUT_FULL)
             return false;
@@ -210,8 +284,13 @@ static void write_members(const writer *w, uint32_t stage)
     WRITE(w, "#define KILN_FOLDS%s(M)", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
         const kiln__row_value *value = &w->rows->values[k];
-        if (value->stage == stage)
-            WRITE(w, finds_index(value->reduction) ? " M(a%u) M(i%u)" : " M(a%u)", k, k);
+        if (value->stage != stage)
+            continue;
+        WRITE(w, " M(a%u)", k);
+        if (finds_index(value->reduction))
+            WRITE(w, " M(i%u)", k);
+        if (value->joint)
+            WRITE(w, squares(value) ? " M(b%u) M(c%u) M(d%u)" : " M(b%u)", k, k, k);
     }
     WRITE(w, "\ntypedef struct kiln_folds%s {\n", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
@@ -221,6 +300,11 @@ static void write_members(const writer *w, uint32_t stage)
         WRITE(w, "    %s a%u[KILN_SPREAD];\n", fold_type(value), k);
         if (finds_index(value->reduction))
             WRITE(w, "    long long i%u[KILN_SPREAD];\n", k);
+        if (value->joint)
+            WRITE(w,
+                  squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD], d%u[KILN_SPREAD];\n"
+                                 : "    %s b%u[KILN_SPREAD];\n",
+                  fold_type(value), k, k, k);
     }
     WRITE(w, "} kiln_folds%s;\n", suffix_of(stage).text);
 }
@@ -241,6 +325,10 @@ static void write_bound(const writer *w, const kiln__row_value *value, bool leas
 
 static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
 {
+    if (value->joint && squares(value))
+        WRITE(w, "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n", k, k, k);
+    else if (value->joint)
+        WRITE(w, "    f->b%u[j] = kiln_lowest(%s());\n", k, fold_type(value));
     WRITE(w, "    f->a%u[j] = ", k);
     switch (value->reduction) {
     case KILN__REDUCE_PROD:
@@ -312,6 +400,39 @@ static void write_take_exp(const writer *w, const kiln__row_value *value, uint32
     WRITE(w, ", KILN_FINITE(row->r%d))));\n", value->base);
 }
 
+/* The base follows the elements up, and the sum with it. */
+static void write_take_joint_exp(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    {\n        const %s t = ", fold_type(value));
+    write_elements(w, value);
+    WRITE(w, ";\n        if (kiln_is_far(t, f->b%u[j])) {\n            f->a%u[j] = ", k, k);
+    write_name(w, value->elements, "mul");
+    WRITE(w, "(f->a%u[j], ", k);
+    write_name(w, value->elements, "exp(");
+    write_name(w, value->elements, "sub");
+    WRITE(w, "(f->b%u[j], t)));\n            f->b%u[j] = t;\n        }\n        f->a%u[j] = ", k, k, k);
+    write_name(w, value->elements, "add");
+    WRITE(w, "(f->a%u[j], ", k);
+    write_name(w, value->elements, "exp(");
+    write_name(w, value->elements, "sub");
+    WRITE(w, "(t, f->b%u[j])));\n    }\n", k);
+}
+
+/* The first element is the base. */
+static void write_take_joint_square(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "    {\n        const %s t = ", fold_type(value));
+    write_elements(w, value);
+    WRITE(w, ";\n        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k,
+          fold_type(value));
+    write_name(w, value->elements, "sub");
+    WRITE(w, "(t, f->b%u[j]);\n        f->a%u[j] = ", k, k);
+    write_name(w, value->elements, "fma");
+    WRITE(w, "(from, from, f->a%u[j]);\n        f->c%u[j] += 1;\n        f->d%u[j] = ", k, k, k);
+    write_name(w, value->elements, "add");
+    WRITE(w, "(f->d%u[j], from);\n    }\n", k);
+}
+
 static void write_take_truth(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, value->reduction == KILN__REDUCE_ANY ? "    f->a%u[j] |= (" : "    f->a%u[j] &= (", k);
@@ -321,6 +442,10 @@ static void write_take_truth(const writer *w, const kiln__row_value *value, uint
 
 static void write_take(const writer *w, const kiln__row_value *value, uint32_t k)
 {
+    if (value->joint) {
+        (squares(value) ? write_take_joint_square : write_take_joint_exp)(w, value, k);
+        return;
+    }
     switch (value->reduction) {
     case KILN__REDUCE_PROD:
         write_fold(w, value, k, "mul", NULL);
@@ -352,9 +477,42 @@ static void write_take(const writer *w, const kiln__row_value *value, uint32_t k
     }
 }
 
+/* "mul(f->a0[j], exp(sub(f->b0[j], t)))": the sum as it is with another base. */
+static void write_rebased(const writer *w, const kiln__row_value *value, uint32_t k, const char *folds,
+                          const char *base)
+{
+    write_name(w, value->elements, "mul(");
+    WRITE(w, folds, 'a', k);
+    WRITE(w, ", ");
+    write_name(w, value->elements, "exp(");
+    write_name(w, value->elements, "sub(");
+    WRITE(w, folds, 'b', k);
+    WRITE(w, ", %s)))", base);
+}
+
+static void write_join_joint(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    if (squares(value)) {
+        WRITE(w, "    kiln_join_squares(f->a%u[j], f->b%u[j], f->c%u[j], f->d%u[j], ", k, k, k, k);
+        WRITE(w, "g->a%u[i], g->b%u[i], g->c%u[i], g->d%u[i]);\n", k, k, k, k);
+        return;
+    }
+    WRITE(w, "    {\n        const %s t = f->b%u[j] > g->b%u[i] ? f->b%u[j] : g->b%u[i];\n        f->a%u[j] = ",
+          fold_type(value), k, k, k, k, k);
+    write_name(w, value->elements, "add(");
+    write_rebased(w, value, k, "f->%c%u[j]", "t");
+    WRITE(w, ", ");
+    write_rebased(w, value, k, "g->%c%u[i]", "t");
+    WRITE(w, ");\n        f->b%u[j] = t;\n    }\n", k);
+}
+
 static void write_join(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     const char *above = value->reduction == KILN__REDUCE_ARGMAX ? "KILN_ABOVE" : "KILN_BELOW";
+    if (value->joint) {
+        write_join_joint(w, value, k);
+        return;
+    }
     switch (value->reduction) {
     case KILN__REDUCE_PROD:
         write_fold(w, value, k, "mul", "g->a%u[i]");
@@ -389,12 +547,39 @@ static void write_variance(const writer *w, const kiln__row_value *value, uint32
 {
     char correction[KILN__NUMBER_SIZE];
     kiln__number_format_hex(correction, value->correction);
-    WRITE(w, "f->a%u[j] / KILN_FREEDOM(%s, n, %s)", k, fold_type(value), correction);
+    if (value->joint)
+        WRITE(w, "kiln_squares(f->a%u[j], f->c%u[j], f->d%u[j])", k, k, k);
+    else
+        WRITE(w, "f->a%u[j]", k);
+    WRITE(w, " / KILN_FREEDOM(%s, n, %s)", fold_type(value), correction);
+}
+
+/* From the base of the folds to that of the row. */
+static void write_finish_joint_exp(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    char base[16];
+    snprintf(base, sizeof(base), "row->r%d", value->base);
+    if (value->reduction == KILN__REDUCE_SUM) {
+        WRITE(w, "n == 0 ? 0 : ");
+        write_rebased(w, value, k, "f->%c%u[j]", base);
+    } else {
+        WRITE(w, "%s - %s == 0 ? ", base, base); /* which is finite */
+        write_name(w, value->elements, "add");
+        WRITE(w, "(%s, ", base);
+        write_name(w, value->elements, "log(");
+        write_rebased(w, value, k, "f->%c%u[j]", base);
+        WRITE(w, ")) : %s", base);
+    }
+    WRITE(w, ";\n");
 }
 
 static void write_finish(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, "    row->r%u = ", k);
+    if (value->joint && !squares(value)) {
+        write_finish_joint_exp(w, value, k);
+        return;
+    }
     switch (value->reduction) {
     case KILN__REDUCE_MEAN:
         WRITE(w, "f->a%u[j] / (%s)n", k, fold_type(value));

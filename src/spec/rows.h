@@ -21,6 +21,7 @@ typedef struct kiln__row_value {
     double correction;
     uint32_t stage;       /* from 0; or that of scans */
     int base;             /* the value that is subtracted from each element: the mean in var; -1: none */
+    bool joint;           /* folded in the stage of its base, from a number near it: see kiln__rows_make */
     kiln__dtype elements; /* that they are folded in */
     kiln__dtype type;     /* of the value */
 } kiln__row_value;
@@ -31,11 +32,17 @@ typedef struct kiln__rows {
     uint8_t places[KILN__REAL_NODES_MAX]; /* of each node that reduces, the number of its value */
 } kiln__rows;
 
-/* Plans the op of a spec, of which `typing` has the types. */
-void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing);
+/* Plans the op of a spec, of which `typing` has the types.
+ *
+ * `joint`: var, std, logsumexp and the sum of exp(x - max(x)) are folded in the same walk as the mean or the greatest
+ * element. Their folds subtract a number of their own, which they keep: for exp one that is at most 8 below the
+ * greatest element so far, so that it rarely changes; for squares the first element. Joining and finishing correct for
+ * it. That takes one walk instead of two, and more instructions for an element. */
+void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing, bool joint);
 
-/* The stages of the op of a spec, that of its scans included, and the most bytes that the folds of one have in CUDA. */
-uint32_t kiln__rows_stages(const kiln__fields *spec);
+/* The stages of the op of a spec, that of its scans included, and the most bytes that the folds of one have in CUDA,
+ * joint or not. */
+uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint);
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec);
 
 /* The template for `rows` rows of `cols` elements: rows; cluster where they do not fit the registers of a block but the

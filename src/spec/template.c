@@ -10,10 +10,10 @@
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 20,
+    DECLARATIONS = 21,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
-    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 10 /* grid, block, shared, phases, traffic, tile */ +
+    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 11 /* grid, block, shared, phases, joint, traffic, tile */ +
                  KILN__PARAMS_MAX + 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX
 };
 
@@ -116,6 +116,7 @@ const char *kiln__fact_name(kiln__fact fact)
         [KILN__FACT_FULL] = "full",
         [KILN__FACT_SCANS] = "scans",
         [KILN__FACT_STAGES] = "fold_stages",
+        [KILN__FACT_WALKS] = "walks",
         [KILN__FACT_FOLD] = "fold_bytes",
         [KILN__FACT_OPERATIONS] = "operations",
         [KILN__FACT_FULL_OUT] = "full_out",
@@ -711,6 +712,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "block", read_triple, true, PLACE(arguments.block), NAMES_PARAMS },
     { "shared", read_formula, true, PLACE(arguments.shared), NAMES_PARAMS },
     { "phases", read_formula, true, PLACE(arguments.phases), NAMES_PARAMS },
+    { "joint", read_formula, true, PLACE(joint), NAMES_PARAMS },
     { "traffic", read_formula, true, PLACE(arguments.traffic), NAMES_SIZES },
     { "option", read_option, false, 0, NAMES_FEW },
 };

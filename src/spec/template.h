@@ -62,7 +62,8 @@ typedef struct kiln__template {
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
     kiln__arguments arguments;
-    char *tile;                                /* formula: elements per block of threads; NULL: not declared */
+    char *joint; /* formula: not 0 where an op's folds are joint, see kiln__rows_make; NULL: never */
+    char *tile;  /* formula: elements per block of threads; NULL: not declared */
     char *options[KILN__TEMPLATE_OPTIONS_MAX]; /* words of the options for the CUDA text */
     uint32_t option_count;
     const char *text;            /* the CUDA text, borrowed where origin is NULL */
@@ -101,6 +102,7 @@ typedef enum kiln__fact {
     KILN__FACT_COLUMN_OUT, /* outputs that have one value for a row */
     KILN__FACT_SCANS,      /* whether the op scans the axis */
     KILN__FACT_STAGES,     /* walks along the axis before the results are known, that of the scans included */
+    KILN__FACT_WALKS,      /* likewise where folds are joint */
     KILN__FACT_FOLD,       /* the most bytes that the folds of a stage have on a GPU */
     KILN__FACT_OPERATIONS,
     KILN__FACTS

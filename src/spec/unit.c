@@ -229,6 +229,13 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
     kiln__text_fini(&text);
 }
 
+static bool folds_jointly(const kiln__fields *spec)
+{
+    int64_t joint = 0;
+    const char *formula = spec->template->joint;
+    return formula != NULL && kiln__spec_eval(spec, formula, &joint, NULL) == KILN_OK && joint != 0;
+}
+
 static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
 {
     kiln__rows rows;
@@ -239,7 +246,7 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
-    kiln__rows_make(&rows, spec, typing);
+    kiln__rows_make(&rows, spec, typing, folds_jointly(spec));
     if (rows.count > 0)
         kiln__rows_append(&rows, spec, typing, out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)

@@ -346,6 +346,7 @@ class Reductions(KilnTest):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
         texts = ("(sum(x),argmax(x),any(x))", "softmax(x*y)", "native_layer_norm layout=(full,row,row)",
+                 "(logsumexp(x),std(x))",
                  "cross_entropy_backward(g,x,t) layout=(column,full,column)", "(cumsum(x),cummax(x,exclusive=1),max(x))",
                  "cumprod(x-mean(x),reverse=1)")
         lines = [f"op={text} template={template} dtype={dtype} n={n}" for text in texts
