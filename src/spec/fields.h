@@ -77,7 +77,7 @@ void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t
 /* The size that the geometry of a spec depends on, where few stand for all: n is rounded to a power of two. Where n is
  * written as ROWSxCOLS, rows are, cols are those of kiln__number_step, and n is their product. */
 typedef struct kiln__size {
-    uint64_t n; /* 0: not set, or 0 */
+    uint64_t n;          /* 0: not set, or 0 */
     uint64_t rows, cols; /* 0: n has none */
 } kiln__size;
 
