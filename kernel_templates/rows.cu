@@ -8,16 +8,16 @@
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
 //! arg      s... f64
-//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(cols_hint * bytes / 64 + 1), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 2048 / max(n_hint / cols_hint, 1))), 1024) : 1024) -- threads per row
+//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(max(cols_hint * bytes / (scans && cols_hint * bytes % 16 != 0 ? 128 : 64), 1)), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 2048 / max(n_hint / cols_hint, 1))), 1024) : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
-//! param    form   kept,ends,walk = scans || cols_hint > lanes * elems ? walk : cols_hint % vector != 0 ? ends : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage, and for scans
+//! param    form   kept,ends,walk = cols_hint > lanes * elems && !scans ? walk : cols_hint % vector != 0 ? ends : scans ? walk : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage. Scans go along whole words, walk, or also along ends
 //! param    cache  plain,stream = plain                                  -- cache hint of loads and stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  block % lanes == 0                                           -- block must be a multiple of lanes
 //! require  vector * max(bytes, out_bytes) <= (sm >= 100 ? 32 : 16)      -- vector must not exceed 16 bytes per access (32 from sm_100 on)
-//! require  form == 2 || !scans                                         -- an op that scans takes form=walk
+//! require  form != 0 || !scans                                         -- an op that scans takes form=walk or form=ends
 //! tune     lanes  4..1024*2       if sm > 0
 //! tune     block  64..1024*2      if sm > 0
 //! tune     elems  1..128*2        if sm > 0
@@ -25,9 +25,9 @@
 //! tune     cache  plain,stream    if sm > 0
 //! tune     form   kept,ends,walk  if sm > 0
 //! bound    sm == 0 || elems * bytes <= 128                              -- more than 128 bytes per thread do not fit its registers
-//! joint    sm > 0 && form == 2
+//! joint    sm > 0 && (form == 2 || scans)
 //! grid     sm == 0 ? (rows + max(65536 / max(cols, 1), 1) - 1) / max(65536 / max(cols, 1), 1) : (rows + (block / lanes - 1)) / (block / lanes)
-//! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
+//! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? form == 1 || cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
 //! entry    kiln_scalar align 1
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses, the
@@ -83,7 +83,7 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
         KILN_ALL_OUT(KILN_PUT_COLUMN)   \
     }
 
-#if KILN_FORM != KILN_FORM_WALK
+#if KILN_FORM != KILN_FORM_WALK && !defined(KILN_SCANS)
 
 /* ---- A row in registers */
 
@@ -219,7 +219,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);
-    kiln_scan_words<KILN_LANES, KILN_VECTOR, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols / KILN_VECTOR);
+    kiln_scan_words<KILN_LANES, KILN_VECTOR, KILN_FORM == KILN_FORM_ENDS, true>(
+        KILN_NAMES(rows, cols), line, row, &carry, 0, kiln_most_touched<KILN_VECTOR>(cols));
     KILN_PUT_COLUMNS /* which may be inputs that other threads have not read before */
 #else
     KILN_PUT_COLUMNS
@@ -261,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);
-    kiln_scan_words<KILN_LANES, 1, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols);
+    kiln_scan_words<KILN_LANES, 1, false, true>(KILN_NAMES(rows, cols), line, row, &carry, 0, cols);
     KILN_PUT_COLUMNS
 #else
     KILN_PUT_COLUMNS

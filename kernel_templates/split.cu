@@ -14,6 +14,7 @@
 //! param    block  32,64,128,256,512,1024 = 256                          -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = max(min(64 / bytes / max(full, 1) / vector, 8), 1) * vector -- elements of a thread between two exchanges, where the op scans
+//! param    form   walk,ends = scans && cols_hint % vector != 0 ? ends : walk -- whether scans go along rows of whole words, or also along ends
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
@@ -24,7 +25,7 @@
 //! phases   walks + (full_out > 0) + (column_out > 0)
 //! joint    1
 //! grid     rows * split
-//! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || cols % vector == 0
+//! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || form == 1 || cols % vector == 0
 //! entry    kiln_scalar align 1
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, rows.h, the ops it
@@ -34,6 +35,9 @@
 #define KILN_BLOCK         256
 #define KILN_VECTOR        4
 #define KILN_ELEMS         16
+#define KILN_FORM_WALK     0
+#define KILN_FORM_ENDS     1
+#define KILN_FORM          KILN_FORM_WALK
 #define KILN_CACHE_PLAIN   0
 #define KILN_CACHE_STREAM  1
 #define KILN_CACHE         KILN_CACHE_PLAIN
@@ -72,6 +76,20 @@ template <typename F>
 KILN_FN F *kiln_folds_of(void *partials, unsigned long long phase, unsigned long long rows, unsigned long long line)
 {
     return (F *)((char *)partials + (phase * rows + line) * (KILN_SPLIT * KILN_FOLD_BYTES));
+}
+
+/* The words of a block, of so many that the row has. */
+typedef struct kiln_part {
+    unsigned long long first, end;
+} kiln_part;
+
+KILN_FN kiln_part kiln_find_part(unsigned long long count, unsigned number)
+{
+    const unsigned long long share = (count + (KILN_SPLIT - 1)) / KILN_SPLIT;
+    kiln_part part;
+    part.first = number * share < count ? number * share : count;
+    part.end = count - part.first < share ? count : part.first + share;
+    return part;
 }
 
 /* Values of the row that an earlier phase has folded: all threads of its blocks join the folds in one order. */
@@ -117,26 +135,31 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
     kiln_scan_folds<KILN_BLOCK>(f, out, parts);
 }
 
+#define KILN_RAGGED(width) (width > 1 && KILN_FORM == KILN_FORM_ENDS)
+
 /* Folds this part of the row in the phase of the scans, and stores its results in the next. */
-#define KILN_SCAN_PART(width)                                                                              \
-    if (phase >= KILN_SCAN_PHASE) {                                                                        \
-        kiln_folds_scan carry, *const folds =                                                              \
-                                   kiln_folds_of<kiln_folds_scan>(partials, KILN_SCAN_PHASE, rows, line);  \
-        kiln_clear(&carry, 0);                                                                             \
-        if (phase == KILN_SCAN_PHASE) {                                                                    \
-            kiln_scan_words<KILN_BLOCK, width, false>(KILN_NAMES(rows, cols), line, row, &carry, first, end); \
-            if (threadIdx.x == 0)                                                                          \
-                folds[part] = carry;                                                                       \
-        } else if (phase == KILN_RESULTS_PHASE) {                                                          \
-            kiln_know_scan(&carry, folds, part);                                                           \
-            kiln_scan_words<KILN_BLOCK, width, true>(KILN_NAMES(rows, cols), line, row, &carry, first, end); \
-        }                                                                                                  \
+#define KILN_SCAN_PART(width)                                                                                   \
+    if (phase >= KILN_SCAN_PHASE) {                                                                             \
+        const kiln_part own = kiln_find_part(kiln_find_touched<width>(line, cols).words, part);                 \
+        kiln_folds_scan carry, *const folds =                                                                   \
+                                   kiln_folds_of<kiln_folds_scan>(partials, KILN_SCAN_PHASE, rows, line);       \
+        kiln_clear(&carry, 0);                                                                                  \
+        if (phase == KILN_SCAN_PHASE) {                                                                         \
+            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), false>(KILN_NAMES(rows, cols), line, row, &carry,   \
+                                                                   own.first, own.end);                         \
+            if (threadIdx.x == 0)                                                                               \
+                folds[part] = carry;                                                                            \
+        } else if (phase == KILN_RESULTS_PHASE) {                                                               \
+            kiln_know_scan(&carry, folds, part);                                                                \
+            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), true>(KILN_NAMES(rows, cols), line, row, &carry,    \
+                                                                  own.first, own.end);                          \
+        }                                                                                                       \
     }
 #else
 #define KILN_SCAN_PART(width)
 #endif
 
-/* How an entry begins. Each block of a row has a part of its `count` words. */
+/* How an entry begins. Each block of a row has a part of its words. */
 #define KILN_BEGIN_ROW                                                   \
     const unsigned part = blockIdx.x % KILN_SPLIT;                       \
     const unsigned long long line = blockIdx.x / KILN_SPLIT;             \
@@ -144,10 +167,6 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
     kiln_row row;                                                        \
     KILN_ALL(KILN_BEGIN)                                                 \
     KILN_ALL_OUT(KILN_BEGIN_OUT)
-#define KILN_BEGIN_PART(count)                                                      \
-    const unsigned long long share = ((count) + (KILN_SPLIT - 1)) / KILN_SPLIT,     \
-                             first = part * share < (count) ? part * share : (count), \
-                             end = (count) - first < share ? (count) : first + share;
 #define KILN_PUT_COLUMNS                                                \
     if (phase == KILN_COLUMNS_PHASE && part == 0 && threadIdx.x == 0) { \
         KILN_ALL_OUT(KILN_PUT_COLUMN)                                   \
@@ -185,7 +204,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     KILN_BEGIN_ROW
     const kiln_span span = kiln_find_span(line, cols);
     const unsigned long long begin = span.head;
-    KILN_BEGIN_PART(span.words)
+    const kiln_part own = kiln_find_part(span.words, part);
+    const unsigned long long first = own.first, end = own.end;
 
     KILN_STAGES(KILN_KNOW)
     KILN_STAGES(KILN_FOLD)
@@ -223,7 +243,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAMETERS_OF_PHASE)
 {
     KILN_BEGIN_ROW
-    KILN_BEGIN_PART(cols)
+    const kiln_part own = kiln_find_part(cols, part);
+    const unsigned long long first = own.first, end = own.end;
 
     KILN_STAGES(KILN_KNOW)
     KILN_STAGES(KILN_FOLD)

@@ -2,7 +2,9 @@
  * template, on rows that are random, cancel, are constant, or hold NaN, infinities and all special values. Then the
  * same launch again and again gives equal bits. Prints a line for each case and exits 1 at the first difference.
  *
- *     device_rows [DEVICE [RUNS [PART PARTS]]]        cuda:0, 20; every PARTS-th case from number PART on */
+ *     device_rows [DEVICE [RUNS [PART PARTS [WORD]]]]        cuda:0, 20
+ *
+ * PART and PARTS: every PARTS-th case from number PART on. WORD: of ops whose text has it. */
 #include "must.h"
 #include "values.h"
 
@@ -188,17 +190,19 @@ int main(int count, char **arguments)
         { "rows", 2083, 96, 0 },    { "rows", 61, 3279, 0 },     { "rows", 9, 40000, 0 },     { "rows", 20000, 1, 0 },
         { "cluster", 9, 40000, 0 }, { "cluster", 8, 100003, 0 }, { "columns", 1, 4096, 257 }, { "columns", 5, 333, 96 },
         { "columns", 1, 40001, 8 }, { "columns", 2, 1, 1000 },   { "split", 1, 1000003, 0 },  { "split", 3, 400000, 0 },
+        { "split", 2, 3000001, 0 },
     };
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
     runs = count > 2 ? atoi(arguments[2]) : runs;
     const int part = count > 4 ? atoi(arguments[3]) : 0, parts = count > 4 ? atoi(arguments[4]) : 1;
+    const char *const word = count > 5 ? arguments[5] : "";
     int number = 0;
     for (size_t i = 0; i < COUNT(ops); i++)
         for (size_t d = 0; d < COUNT(dtypes); d++)
             for (size_t s = 0; s < COUNT(shapes); s++)
                 if ((strstr(ops[i][0], "cum") == NULL || strcmp(shapes[s].template, "cluster") != 0) && /* no scans */
-                    number++ % parts == part)
+                    strstr(ops[i][0], word) != NULL && number++ % parts == part)
                     check_case(ops[i][0], ops[i][1], dtypes[d], &shapes[s]);
     kiln_close(service);
     return 0;

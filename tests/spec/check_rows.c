@@ -179,7 +179,7 @@ START_TEST(test_rows__refusals_name_the_reason)
         { "op=sum(x) template=elementwise", "template elementwise takes ops that do not reduce an axis" },
         { "op=relu template=rows", "template rows takes ops that reduce an axis" },
         { "op=cumsum(x) template=cluster", "template cluster takes ops that do not scan an axis" },
-        { "op=cumsum(x) form=kept", "an op that scans takes form=walk; nearest: form=walk" },
+        { "op=cumsum(x) form=kept", "an op that scans takes form=walk or form=ends; nearest: form=ends" },
         { "op=sum(x) axis=(2,1)", "axis=(2,1): write a dimension such as -1, neighbours such as (1,2), or all" },
         { "op=sum(x) axis=(-1,0)", "axis=(-1,0): " },
         { "op=sum(x) axis=-0", "axis=-0: " },
