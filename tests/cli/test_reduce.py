@@ -256,6 +256,13 @@ class Reductions(KilnTest):
         empty = np.zeros((2, 0), dtype=np.float32)
         np.testing.assert_array_equal(self.run_op("op=cumsum(x)", [empty]), empty)
 
+    def test_rows_of_one_value_do_not_vary(self):
+        x = np.repeat(np.array([3.14159, 1e-20, 1e15, -7], dtype=np.float32)[:, None], 1000, 1)
+        for result in self.run_op("op=(var(x), std(x, correction=1))", [x], 2):
+            np.testing.assert_array_equal(result, np.zeros(4, dtype=np.float32))
+        x[0, 0] = np.inf
+        self.assertTrue(np.isnan(self.run_op("op=var(x)", [x])[0]))
+
     def test_losses(self):
         x, y = self.values((6, 50), "f32"), self.values((6, 50), "f32", 2)
         t = np.array([[3], [0], [49], [-100], [7], [7]])
@@ -264,6 +271,9 @@ class Reductions(KilnTest):
                          cross_entropy(wide, t), "f32", 4, 50)
         self.assert_near(self.run_op("op=cross_entropy(x, t, label_smoothing=0.1) dtype=(f32,i64)", [x, t]),
                          cross_entropy(wide, t, 0.1), "f32", 4, 50)
+        infinite = np.array([[np.inf, 0, 1], [-np.inf, 0, 1], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
+        loss = self.run_op("op=cross_entropy(x, t) dtype=(f32,i64)", [infinite, np.array([[1], [2], [0]])])
+        self.assertEqual(np.isnan(loss).tolist(), [True, False, True])
         squares = (wide - other) ** 2
         self.assert_near(self.run_op("op=mean(mse_loss(x, y)) axis=all", [x, y]), squares.mean(), "f32", 2)
         self.assert_near(self.run_op("op=sum(l1_loss(x, y)) axis=all", [x, y]), abs(wide - other).sum(), "f32", 20, 300)
