@@ -18,6 +18,8 @@
 //! tune     cluster 1..16*2        if sm >= 90
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
+//! bound    vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
+//! bound    elems * cluster >= cols_hint && elems * cluster <= 2 * (cols_hint + 16 * cluster) -- a row fits the memory of its blocks, and fills half of it
 //! shared   elems * bytes * max(full, 1)
 //! grid     rows * cluster
 //! entry    kiln_spread align vector * max(bytes, out_bytes) if (cols / vector + (cluster - 1)) / cluster <= elems / vector

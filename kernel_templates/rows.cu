@@ -8,7 +8,7 @@
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
 //! arg      s... f64
-//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(max(cols_hint * bytes / (scans && cols_hint * bytes % 16 != 0 ? 128 : 64), 1)), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 2048 / max(n_hint / cols_hint, 1))), 1024) : 1024) -- threads per row
+//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(max(cols_hint * bytes * max(full, 1) / (cols_hint * bytes <= 256 ? 32 : scans && cols_hint * bytes % 16 != 0 ? 128 : 64), 1)), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 3072 / max(n_hint / cols_hint, 1))), 1024) : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(full, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
@@ -25,6 +25,12 @@
 //! tune     cache  plain,stream    if sm > 0
 //! tune     form   kept,ends,walk  if sm > 0
 //! bound    sm == 0 || elems * bytes <= 128                              -- more than 128 bytes per thread do not fit its registers
+//! bound    sm == 0 || form == 2 || scans || lanes * elems >= cols_hint && lanes * elems < 2 * (cols_hint + vector) -- a row that is kept fits its threads, and fills most of them
+//! bound    sm == 0 || scans || form == (cols_hint % vector == 0 ? 0 : 1) || form == 2 && elems == vector && cols_hint * bytes > 16384 -- a row is kept, or walked over where it is long
+//! bound    sm == 0 || form != 2 || scans || lanes >= 64                 -- a long row has two warps or more
+//! bound    sm == 0 || !scans || form == (cols_hint % vector == 0 ? 2 : 1) && lanes * vector <= cols_hint + vector && elems <= 8 * vector && lanes * 512 >= min(cols_hint * bytes, 65536) -- scans have a word for each thread
+//! bound    sm == 0 || vector * max(bytes, out_bytes) >= 16 || vector >= cols_hint -- accesses of less are slow
+//! bound    sm == 0 || block <= max(128, 4 * lanes)                      -- a block of many rows waits for the last
 //! joint    sm > 0 && (form == 2 || scans)
 //! grid     sm == 0 ? (rows + max(65536 / max(cols, 1), 1) - 1) / max(65536 / max(cols, 1), 1) : (rows + (block / lanes - 1)) / (block / lanes)
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? form == 1 || cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)

@@ -24,13 +24,6 @@
 /* The number by which a variance of n elements is divided. */
 #define KILN_FREEDOM(type, n, correction) ((type)((double)(n) > (correction) ? (double)(n) - (correction) : 0))
 
-/* The squares of the distances of n elements from their mean, from those from a number near it and the sum of these
- * distances. Rounding makes it less than 0 at times; infinity and NaN stay. */
-#define KILN_SQUARES(type, squares, sum, n)                                          \
-    ((squares) - (squares) != 0                                        ? (squares)   \
-     : (squares) - (sum) * ((sum) / ((n) > 0 ? (type)(n) : 1)) < 0 ? 0               \
-                                  : (squares) - (sum) * ((sum) / ((n) > 0 ? (type)(n) : 1)))
-
 /* Where the op scans, the folds number KILN_FOLD_NUMBER of the elements before a place and of those up to it; none, for
  * a whole row. */
 #define KILN_FOLD_NUMBER 0
@@ -69,6 +62,14 @@ KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
 /* Whether an element is too far above the base of its folds. The base stays finite. */
 template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
 
+/* The squares of the distances of n elements from their mean, from those from another number and the sum of these
+ * distances: NaN where an element is infinite, infinity where they overflow, and 0 where rounding makes them negative. */
+template <typename T> KILN_FN T kiln_squares(T squares, T sum, T n)
+{
+    const T own = squares - sum * (sum / (n > 0 ? n : 1));
+    return sum - sum != 0 ? sum - sum : squares - squares != 0 ? squares : own < 0 ? 0 : own;
+}
+
 /* Joins folds: squares a of distances from b, of c elements, whose sum is d. The mean becomes the base. The greater
  * part comes first, so that two threads which join each other's folds get equal bits. */
 template <typename T>
@@ -78,7 +79,7 @@ KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T other_a, T other_b, T o
     const bool less = c < other_c;
     const T least = less ? c : other_c, share = least / (n > 0 ? n : 1);
     const T main = less ? other : mean, apart = (less ? mean : other) - main;
-    a = KILN_SQUARES(T, a, d, c) + KILN_SQUARES(T, other_a, other_d, other_c) + apart * ((n - least) * share) * apart;
+    a = kiln_squares(a, d, c) + kiln_squares(other_a, other_d, other_c) + apart * ((n - least) * share) * apart;
     b = c == other_c ? mean / 2 + other / 2 : main + apart * share;
     c = n;
     d = 0;

@@ -22,6 +22,9 @@
 //! tune     split  64..4096*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
+//! bound    vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
+//! bound    scans ? elems >= 2 * vector && elems <= 8 * vector : elems == vector -- elems is for scans
+//! bound    form == (scans && cols_hint % vector != 0 ? 1 : 0)            -- ends are for scans of rows of other lengths
 //! phases   walks + (full_out > 0) + (column_out > 0)
 //! joint    1
 //! grid     rows * split

@@ -154,7 +154,7 @@ static uint32_t members_of(const kiln__row_value *value)
 {
     if (value->joint)
         return squares(value) ? 4 : 2;
-    return finds_index(value->reduction) || squares(value) ? 2 : 1;
+    return finds_index(value->reduction) ? 2 : 1;
 }
 
 /* The bytes of the widest folds: a member has eight at most. */
@@ -289,10 +289,8 @@ static void write_members(const writer *w, uint32_t stage)
         WRITE(w, " M(a%u)", k);
         if (finds_index(value->reduction))
             WRITE(w, " M(i%u)", k);
-        if (squares(value))
-            WRITE(w, " M(d%u)", k);
         if (value->joint)
-            WRITE(w, squares(value) ? " M(b%u) M(c%u)" : " M(b%u)", k, k);
+            WRITE(w, squares(value) ? " M(b%u) M(c%u) M(d%u)" : " M(b%u)", k, k, k);
     }
     WRITE(w, "\ntypedef struct kiln_folds%s {\n", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
@@ -302,11 +300,11 @@ static void write_members(const writer *w, uint32_t stage)
         WRITE(w, "    %s a%u[KILN_SPREAD];\n", fold_type(value), k);
         if (finds_index(value->reduction))
             WRITE(w, "    long long i%u[KILN_SPREAD];\n", k);
-        if (squares(value))
-            WRITE(w, "    %s d%u[KILN_SPREAD];\n", fold_type(value), k);
         if (value->joint)
-            WRITE(w, squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD];\n" : "    %s b%u[KILN_SPREAD];\n",
-                  fold_type(value), k, k);
+            WRITE(w,
+                  squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD], d%u[KILN_SPREAD];\n"
+                                 : "    %s b%u[KILN_SPREAD];\n",
+                  fold_type(value), k, k, k);
     }
     WRITE(w, "} kiln_folds%s;\n", suffix_of(stage).text);
 }
@@ -327,8 +325,8 @@ static void write_bound(const writer *w, const kiln__row_value *value, bool leas
 
 static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    if (squares(value))
-        WRITE(w, value->joint ? "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n" : "    f->d%u[j] = 0;\n", k, k, k);
+    if (value->joint && squares(value))
+        WRITE(w, "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n", k, k, k);
     else if (value->joint)
         WRITE(w, "    f->b%u[j] = kiln_lowest(%s());\n", k, fold_type(value));
     WRITE(w, "    f->a%u[j] = ", k);
@@ -388,13 +386,7 @@ static void write_take_square(const writer *w, const kiln__row_value *value, uin
         WRITE(w, ", row->r%d)", value->base);
     WRITE(w, ";\n        f->a%u[j] = ", k);
     write_name(w, value->elements, "fma");
-    WRITE(w, "(t, t, f->a%u[j]);\n", k);
-    if (squares(value)) {
-        WRITE(w, "        f->d%u[j] = ", k);
-        write_name(w, value->elements, "add");
-        WRITE(w, "(f->d%u[j], t);\n", k);
-    }
-    WRITE(w, "    }\n");
+    WRITE(w, "(t, t, f->a%u[j]);\n    }\n", k);
 }
 
 static void write_take_exp(const writer *w, const kiln__row_value *value, uint32_t k)
@@ -548,8 +540,6 @@ static void write_join(const writer *w, const kiln__row_value *value, uint32_t k
     default:
         write_fold(w, value, k, "add", "g->a%u[i]");
     }
-    if (squares(value))
-        WRITE(w, "    f->d%u[j] += g->d%u[i];\n", k, k);
 }
 
 /* The variance, from the sum of squares. */
@@ -557,8 +547,10 @@ static void write_variance(const writer *w, const kiln__row_value *value, uint32
 {
     char correction[KILN__NUMBER_SIZE];
     kiln__number_format_hex(correction, value->correction);
-    WRITE(w, "KILN_SQUARES(%s, f->a%u[j], f->d%u[j], ", fold_type(value), k, k);
-    WRITE(w, value->joint ? "f->c%u[j])" : "n)", k);
+    if (value->joint)
+        WRITE(w, "kiln_squares(f->a%u[j], f->d%u[j], f->c%u[j])", k, k, k);
+    else
+        WRITE(w, "f->a%u[j]", k);
     WRITE(w, " / KILN_FREEDOM(%s, n, %s)", fold_type(value), correction);
 }
 
