@@ -63,7 +63,8 @@ KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
 template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
 
 /* The squares of the distances of n elements from their mean, from those from another number and the sum of these
- * distances: NaN where an element is infinite, infinity where they overflow, and 0 where rounding makes them negative. */
+ * distances: NaN where an element is infinite, infinity where they overflow, and 0 where rounding makes them
+ * negative. */
 template <typename T> KILN_FN T kiln_squares(T squares, T sum, T n)
 {
     const T own = squares - sum * (sum / (n > 0 ? n : 1));
