@@ -588,34 +588,59 @@ static bool finds_number(const binder *b, const kiln__op *op, const uint16_t *ar
     return found->kind == KILN__REAL_NUMBER;
 }
 
-/* The node that a choice stands for where it asks whether two numbers are equal; else the choice. */
+/* The node that a choice stands for where it asks whether two numbers are equal; else the choice. It stays where the
+ * result would be an argument of the op, or have another shape with other arguments. */
 static uint16_t choose(const binder *b, const kiln__op *op, const uint16_t *args, uint16_t choice)
 {
-    const kiln__real_node *node = &op->real->nodes[choice], *asked = &op->real->nodes[node->args[0]];
+    const kiln__real_node *nodes = op->real->nodes, *node = &nodes[choice], *asked = &nodes[node->args[0]];
     double left, right;
     if (node->kind != KILN__REAL_CHOICE || asked->kind != KILN__REAL_BINARY || asked->index != KILN__OPERATOR_EQ ||
         !finds_number(b, op, args, asked->args[0], &left) || !finds_number(b, op, args, asked->args[1], &right))
         return choice;
-    return node->args[left == right ? 1 : 2];
+    const uint16_t chosen = node->args[left == right ? 1 : 2];
+    const bool is_argument = nodes[chosen].kind == KILN__REAL_INPUT || nodes[chosen].kind == KILN__REAL_PARAM ||
+                             nodes[chosen].kind == KILN__REAL_CHOICE;
+    return is_argument || nodes[node->args[1]].varies != nodes[node->args[2]].varies ? choice : chosen;
 }
 
-/* Marks the nodes of an op's definition that a call needs: not those of a choice that the arguments decide. */
-static void find_needed(const binder *b, const kiln__op *op, const uint16_t *args, bool needed[KILN__REAL_NODES_MAX])
+/* Which nodes of an op's definition a call needs, and the node that each stands for: another one for a choice that the
+ * arguments decide. */
+typedef struct decisions {
+    bool needed[KILN__REAL_NODES_MAX];
+    uint16_t chosen[KILN__REAL_NODES_MAX];
+} decisions;
+
+/* Whether a reduction is needed. */
+static bool find_needed(const kiln__real *real, decisions *out)
 {
-    const kiln__real *real = op->real;
-    memset(needed, 0, real->count * sizeof(*needed));
+    bool reduces = false;
+    memset(out->needed, 0, real->count * sizeof(*out->needed));
     for (uint32_t i = 0; i < real->outputs; i++)
-        needed[real->roots[i]] = true;
+        out->needed[real->roots[i]] = true;
     for (uint32_t i = real->count; i-- > 0;) {
         const kiln__real_node *node = &real->nodes[i];
-        const uint16_t chosen = choose(b, op, args, (uint16_t)i);
-        if (needed[i] && chosen != i)
-            needed[chosen] = true;
-        for (uint32_t j = 0; needed[i] && chosen == i && j < node->count; j++)
-            needed[node->args[j]] = true;
-        if (needed[i] && node->body > 0)
-            needed[node->body] = true;
+        if (!out->needed[i])
+            continue;
+        out->needed[out->chosen[i]] = true;
+        for (uint32_t j = 0; out->chosen[i] == i && j < node->count; j++)
+            out->needed[node->args[j]] = true;
+        if (node->body > 0)
+            out->needed[node->body] = true;
+        reduces = reduces || node->kind == KILN__REAL_REDUCTION;
     }
+    return reduces;
+}
+
+/* An op that reduces stays one: nothing is decided where no reduction would be left. */
+static void decide(const binder *b, const kiln__op *op, const uint16_t *args, decisions *out)
+{
+    for (uint32_t i = 0; i < op->real->count; i++)
+        out->chosen[i] = choose(b, op, args, (uint16_t)i);
+    if (find_needed(op->real, out))
+        return;
+    for (uint32_t i = 0; i < op->real->count; i++)
+        out->chosen[i] = (uint16_t)i;
+    find_needed(op->real, out);
 }
 
 /* Adds the nodes of an op's definition, with the arguments of a call in place of its inputs and parameters. Finds the
@@ -624,16 +649,17 @@ static void expand_op(binder *b, const char *at, const kiln__op *op, const uint1
 {
     const kiln__real *real = op->real;
     uint16_t made[KILN__REAL_NODES_MAX];
-    bool needed[KILN__REAL_NODES_MAX];
+    decisions decided;
     if (b->status == KILN_OK)
-        find_needed(b, op, args, needed);
+        decide(b, op, args, &decided);
     for (uint32_t i = 0; i < real->count && b->status == KILN_OK; i++) {
         kiln__real_node node = real->nodes[i];
-        const uint16_t chosen = choose(b, op, args, (uint16_t)i);
-        if (chosen != i && needed[i])
-            made[i] = made[chosen];
-        if (chosen != i || !needed[i])
+        if (!decided.needed[i])
             continue;
+        if (decided.chosen[i] != i) {
+            made[i] = made[decided.chosen[i]];
+            continue;
+        }
         node.inside = true;
         node.depth = 0;
         for (uint32_t j = 0; j < node.count; j++)

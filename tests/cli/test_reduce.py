@@ -256,6 +256,17 @@ class Reductions(KilnTest):
         empty = np.zeros((2, 0), dtype=np.float32)
         np.testing.assert_array_equal(self.run_op("op=cumsum(x)", [empty]), empty)
 
+    def test_an_op_of_which_the_arguments_decide_a_part(self):
+        x = self.values((3, 5), "f32")
+        wide = x.astype(F64)
+        for op, text, want in (("center(x, on=0)", "center(x; on=1) = on == 0 ? x : x - mean(x)", wide),
+                               ("center(x)", "center(x; on=1) = on == 0 ? x : x - mean(x)", wide - kept(np.mean, wide)),
+                               ("ramp(x)", "ramp(x; n=0) = n == 0 ? x * index : x * index / sum(x)", wide * np.arange(5)),
+                               ("part(x, 2)", "part(x; n=0) = n == 2 ? sum(x) : n == 1 ? mean(x) : max(x)", wide.sum(axis=1)),
+                               ("part(x)", "part(x; n=0) = n == 2 ? sum(x) : n == 1 ? mean(x) : max(x)", wide.max(axis=1))):
+            with self.subTest(op=op):
+                self.assert_near(self.run_op("op=" + op, [x], options=["--define-op", text]), want, "f32", 5)
+
     def test_losses(self):
         x, y = self.values((6, 50), "f32"), self.values((6, 50), "f32", 2)
         t = np.array([[3], [0], [49], [-100], [7], [7]])
