@@ -41,7 +41,7 @@
 #define KILN_WARPS    (KILN_BLOCK / 32)
 #define KILN_PARTS    (KILN_WARPS + 1)
 #define KILN_HAS_ENDS true
-KILN_STAGES(KILN_JOIN_LANES)
+KILN_FOLD_STAGES(KILN_JOIN_LANES)
 
 /* Joins the folds of all threads of the row, in each: those of a warp, of a block, of the cluster. The order depends on
  * the numbers of threads and blocks alone. `parts` has one for each warp, and then one for the block. */
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
     }
     KILN_ALL(KILN_BEGIN_ENDS)
     kiln_await_words();
-    KILN_STAGES(KILN_STAGE)
+    KILN_FOLD_STAGES(KILN_STAGE)
     if (rank == 0 && threadIdx.x == 0) {
         KILN_ALL_OUT(KILN_PUT_COLUMN)
     }
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_walk
     KILN_ALL(KILN_BEGIN)
     KILN_ALL_OUT(KILN_BEGIN_OUT)
 
-    KILN_STAGES(KILN_STAGE)
+    KILN_FOLD_STAGES(KILN_STAGE)
     if (begin == 0) {
         KILN_ALL_OUT(KILN_PUT_COLUMN)
     }

@@ -122,7 +122,7 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
             const unsigned count = right - column < KILN_SPREAD ? (unsigned)(right - column) : KILN_SPREAD;
             const unsigned long long line = slab * inner + column, begin = slab * cols * inner + column;
             kiln_row row[KILN_SPREAD];
-            KILN_STAGES(KILN_STAGE)
+            KILN_FOLD_STAGES(KILN_STAGE)
 #if defined(KILN_SCANS)
             KILN_SCAN
 #else

@@ -11,11 +11,11 @@
 //! arg      s... f64
 //! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
 //! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : 8 -- threads of a block along the last dimension
-//! param    block  32,64,128,256,512,1024 = max(32, min(min(scans ? 2048 / vector : 512, pow2(cols_hint * across / 4)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1))) -- threads per block
+//! param    block  32,64,128,256,512,1024 = max(32, min(min(scans ? min(2048 / vector, 1024) : 512, pow2(cols_hint * across / 4)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1))) -- threads per block
 //! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block))) -- blocks that share the axis
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
-//! require  ((block / 32 + 2) * (walks - scans) + (block / across + 1) * scans) * across * vector * fold_bytes <= 48128 -- folds must fit the shared memory
+//! require  ((block / 32 + 2) * (walks - scans) + (block / across + 1) * scans) * across * vector * fold_bytes <= 49152 -- folds must fit the shared memory
 //! tune     cluster 1..16*2        if sm >= 90
 //! tune     across 4..32*2         if sm > 0
 //! tune     block  64..1024*2      if sm > 0
@@ -37,7 +37,7 @@
 #define KILN_WARPS (KILN_BLOCK / 32)
 #define KILN_DOWN  (KILN_BLOCK / KILN_ACROSS) /* threads along the axis */
 #define KILN_TILE  (KILN_ACROSS * KILN_VECTOR)
-KILN_STAGES(KILN_JOIN_LANES)
+KILN_FOLD_STAGES(KILN_JOIN_LANES)
 
 /* Joins the folds of all threads, and of all blocks of the cluster, that have the same columns, in each of them. The
  * order depends on the numbers of threads and blocks alone. `parts` has a row for each warp, one for the block, and one
@@ -234,7 +234,7 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     kiln_row row[KILN_VECTOR];
     KILN_ALL(KILN_COLUMNS)
 
-    KILN_STAGES(KILN_COLUMN_STAGE)
+    KILN_FOLD_STAGES(KILN_COLUMN_STAGE)
 #if defined(KILN_SCANS)
     KILN_SCAN
 #endif

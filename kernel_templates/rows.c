@@ -99,7 +99,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
     for (unsigned long long line = begin * group; line < last; line++) {
         kiln_row row;
         KILN_ALL(KILN_BEGIN)
-        KILN_STAGES(KILN_STAGE)
+        KILN_FOLD_STAGES(KILN_STAGE)
         KILN_ALL_OUT(KILN_PUT_COLUMN)
 #if defined(KILN_SCANS)
         KILN_SCAN

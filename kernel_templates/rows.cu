@@ -53,7 +53,7 @@
 #include "rows_example.h"
 #endif
 
-KILN_STAGES(KILN_JOIN_LANES)
+KILN_FOLD_STAGES(KILN_JOIN_LANES)
 
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 #define KILN_PARTS    (KILN_BLOCK / 32)
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
         KILN_ALL(KILN_KEEP_END)
         (void)at;
     }
-    KILN_STAGES(KILN_STAGE)
+    KILN_FOLD_STAGES(KILN_STAGE)
     KILN_PUT_COLUMNS
 #pragma unroll
     for (unsigned m = 0; m < KILN_ACCESSES; m++) {
@@ -221,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
         span = kiln_find_span(line, cols);
     const unsigned long long begin = span.head, words = span.words;
 
-    KILN_STAGES(KILN_STAGE)
+    KILN_FOLD_STAGES(KILN_STAGE)
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);
@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     KILN_BEGIN_ROW
     const unsigned long long end = used ? cols : 0;
 
-    KILN_STAGES(KILN_STAGE)
+    KILN_FOLD_STAGES(KILN_STAGE)
 #if defined(KILN_SCANS)
     kiln_folds_scan carry;
     kiln_clear(&carry, 0);

@@ -63,12 +63,24 @@ KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
 template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
 
 /* The squares of the distances of n elements from their mean, from those from another number and the sum of these
- * distances: NaN where an element is infinite, infinity where they overflow, and 0 where rounding makes them
- * negative. */
+ * distances: NaN where an element is infinite or the sum overflows, infinity where they do, and 0 where
+ * rounding makes them negative. */
 template <typename T> KILN_FN T kiln_squares(T squares, T sum, T n)
 {
     const T own = squares - sum * (sum / (n > 0 ? n : 1));
     return sum - sum != 0 ? sum - sum : squares - squares != 0 ? squares : own < 0 ? 0 : own;
+}
+
+/* Whether so many elements have been folded that their mean is worth its division as a base: the first element may be
+ * far from all others. */
+template <typename T> KILN_FN bool kiln_may_be_far(T count) { return count == 8 || count == 64 || count == 512; }
+
+/* Takes the mean as the base of folds: see kiln_join_squares. */
+template <typename T> KILN_FN void kiln_rebase(T &a, T &b, T &c, T &d)
+{
+    a = kiln_squares(a, d, c);
+    b += d / c;
+    d = 0;
 }
 
 /* Joins folds: squares a of distances from b, of c elements, whose sum is d. The mean becomes the base. The greater

@@ -17,9 +17,9 @@
 
 #include "rows.h" /* which needs real.h */
 #define kiln_value0    kiln_value
-#define KILN_STAGES(M) M(0)
-#define KILN_FOLDS0(M) M(a0)
-#define KILN_FOLD_BYTES 8
+#define KILN_FOLD_STAGES(M) M(0)
+#define KILN_FOLDS0(M)      M(a0)
+#define KILN_FOLD_BYTES     8
 
 typedef struct kiln_row {
     float r0;

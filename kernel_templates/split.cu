@@ -18,7 +18,7 @@
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
-//! require  (max(elems / vector, 8) * block / 32 + 1) * 2 * fold_bytes <= 32768 || !scans -- folds must fit the shared memory
+//! require  (max(elems / vector, 8) * block / 32 + 1) * 4 * fold_bytes <= 45056 || !scans -- folds must fit the shared memory
 //! tune     split  64..4096*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
@@ -48,7 +48,7 @@
 #endif
 
 #define KILN_WARPS (KILN_BLOCK / 32)
-KILN_STAGES(KILN_JOIN_LANES)
+KILN_FOLD_STAGES(KILN_JOIN_LANES)
 
 /* Joins the folds of all threads of the block, in each. The order depends on the number of threads alone. */
 template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
@@ -64,7 +64,7 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
 /* The phases of the stages, of the scans, and of the results: those with an element for a row come last, since they may
  * be inputs of the others. */
 #define KILN_ONE(s)        +1
-#define KILN_SCAN_PHASE    (0 KILN_STAGES(KILN_ONE))
+#define KILN_SCAN_PHASE    (0 KILN_FOLD_STAGES(KILN_ONE))
 #if defined(KILN_SCANS)
 #define KILN_RESULTS_PHASE (KILN_SCAN_PHASE + 1)
 #else
@@ -210,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     const kiln_part own = kiln_find_part(span.words, part);
     const unsigned long long first = own.first, end = own.end;
 
-    KILN_STAGES(KILN_KNOW)
-    KILN_STAGES(KILN_FOLD)
+    KILN_FOLD_STAGES(KILN_KNOW)
+    KILN_FOLD_STAGES(KILN_FOLD)
     KILN_PUT_COLUMNS
     KILN_SCAN_PART(KILN_VECTOR)
 #if !defined(KILN_SCANS)
@@ -249,8 +249,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAME
     const kiln_part own = kiln_find_part(cols, part);
     const unsigned long long first = own.first, end = own.end;
 
-    KILN_STAGES(KILN_KNOW)
-    KILN_STAGES(KILN_FOLD)
+    KILN_FOLD_STAGES(KILN_KNOW)
+    KILN_FOLD_STAGES(KILN_FOLD)
     KILN_PUT_COLUMNS
     KILN_SCAN_PART(1)
 #if !defined(KILN_SCANS)

@@ -83,6 +83,15 @@ static uint16_t body_of(const kiln__real *op, uint16_t node)
     return node;
 }
 
+/* Whether the value of a node is not rounded, nor that of one which it stands for. */
+static bool is_plain(const planner *p, uint16_t node)
+{
+    const bool eager = p->spec->round == KILN__ROUND_EAGER;
+    while (!kiln__typing_rounds(p->typing, p->spec->op, node, eager) && p->spec->op->nodes[node].body > 0)
+        node = p->spec->op->nodes[node].body;
+    return !kiln__typing_rounds(p->typing, p->spec->op, node, eager);
+}
+
 static bool is_exp(const planner *p, const kiln__real_node *node)
 {
     const char *name = node->kind == KILN__REAL_FUNCTION ? kiln__primitive_at(node->index)->name
@@ -95,7 +104,6 @@ static bool is_exp(const planner *p, const kiln__real_node *node)
 static bool is_exp_of_distance(const planner *p, uint16_t node, uint16_t *x)
 {
     const kiln__real *op = p->spec->op;
-    const bool eager = p->spec->round == KILN__ROUND_EAGER;
     const uint16_t outer = body_of(op, node);
     if (!is_exp(p, &op->nodes[outer]))
         return false;
@@ -107,8 +115,8 @@ static bool is_exp_of_distance(const planner *p, uint16_t node, uint16_t *x)
     *x = distance->args[0];
     return most->kind == KILN__REAL_REDUCTION && most->index == KILN__REDUCE_MAX &&
            kiln__real_same(op, most->args[0], *x) && p->typing->own[*x] == p->typing->own[node] &&
-           kiln__dtype_is_real((kiln__dtype)p->typing->own[*x]) && !kiln__typing_rounds(p->typing, op, outer, eager) &&
-           !kiln__typing_rounds(p->typing, op, inner, eager);
+           kiln__dtype_is_real((kiln__dtype)p->typing->own[*x]) && is_plain(p, node) &&
+           is_plain(p, op->nodes[outer].args[0]);
 }
 
 /* The value of a node that reduces or scans; `ready` is the first stage in which a node can be calculated. */
@@ -187,9 +195,10 @@ uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint)
 
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
 {
-    kiln__rows rows;
-    make_of_spec(&rows, spec, true); /* which are the wider ones */
-    return fold_bytes(&rows);
+    kiln__rows joint, apart;
+    make_of_spec(&joint, spec, true);
+    make_of_spec(&apart, spec, false);
+    return fold_bytes(&joint) > fold_bytes(&apart) ? fold_bytes(&joint) : fold_bytes(&apart);
 }
 
 /* ---- The template */
@@ -418,13 +427,14 @@ static void write_take_joint_exp(const writer *w, const kiln__row_value *value, 
     WRITE(w, "(t, f->b%u[j])));\n    }\n", k);
 }
 
-/* The first element is the base. */
+/* The base is the first element, and then at times the mean. */
 static void write_take_joint_square(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, "    {\n        const %s t = ", fold_type(value));
     write_elements(w, value);
-    WRITE(w, ";\n        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k,
-          fold_type(value));
+    WRITE(w, ";\n        if (kiln_may_be_far(f->c%u[j]))\n            ", k);
+    WRITE(w, "kiln_rebase(f->a%u[j], f->b%u[j], f->c%u[j], f->d%u[j]);\n", k, k, k, k);
+    WRITE(w, "        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k, fold_type(value));
     write_name(w, value->elements, "sub");
     WRITE(w, "(t, f->b%u[j]);\n        f->a%u[j] = ", k, k);
     write_name(w, value->elements, "fma");
@@ -656,7 +666,7 @@ void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const k
 {
     const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
     const writer w = { rows, spec, &style, out };
-    WRITE(&w, "#define KILN_STAGES(M)");
+    WRITE(&w, "#define KILN_FOLD_STAGES(M)");
     for (uint32_t s = 0; s < rows->stages; s++)
         WRITE(&w, " M(%u)", s);
     WRITE(&w, "\n#define KILN_FOLD_BYTES %u", fold_bytes(rows));

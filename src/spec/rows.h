@@ -56,7 +56,7 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
 
 /* The C text for a template, where the functions that the op calls stand before it:
  *
- *     #define KILN_STAGES(M)    M(0) M(1) ..., one for each stage
+ *     #define KILN_FOLD_STAGES(M)    M(0) M(1) ..., one for each stage
  *     #define KILN_FOLD_BYTES   the most that the folds of a stage have in CUDA
  *     struct kiln_row           the values of a row, r0, r1, ...
  *     struct kiln_folds0        of stage 0: folds that are not finished, KILN_SPREAD of each
