@@ -40,7 +40,7 @@ NO_DRIVER = "cannot open the CUDA driver"
 NEEDS = [
     (r"python3 tests/bench/peers\.py ", "PyTorch and a GPU", "peers"),
     (r"tests/device/run\.sh ", "a GPU", "shell"),
-    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_eager|torch_tensors|torch_rows|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
+    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_eager|torch_tensors|torch_rows|torch_errors|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
     (r"python3 tests/device/defaults\.py ", "a GPU", NO_DRIVER),
     (r"(\S+/)?bench_access_patterns ", "a GPU", NO_DRIVER),
     (r"kiln \w+ .*--device all( |$)", "two GPUs", NO_DRIVER),

@@ -295,7 +295,7 @@ START_TEST(test_rows__equal_reductions_are_one_in_the_source)
     kiln__unit *unit;
     ck_assert_int_eq(resolve(&spec, "op=exp(x-max(x))/sum(exp(x-max(x)))"), KILN_OK);
     ck_assert_int_eq(kiln__unit_make(&unit, &spec, &report), KILN_OK);
-    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_STAGES(M) M(0) M(1)\n"));
+    ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_FOLD_STAGES(M) M(0) M(1)\n"));
     ck_assert_ptr_nonnull(
         strstr(unit->source, "typedef struct kiln_row {\n    float r0;\n    float r1;\n} kiln_row;\n"));
     ck_assert_ptr_nonnull(strstr(unit->source, "#define KILN_OUT_LAYOUT0 0\n"));
