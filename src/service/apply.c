@@ -223,18 +223,11 @@ static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_
                 op->inputs, loop->outputs, loop->operands - loop->outputs);
 }
 
-/* The elements of a row of an op that reduces, as geometry depends on them; 0: of another op. */
-static uint64_t cols_of(const kiln__loop *loop)
+/* The size that geometry depends on. Rows without elements are as those of one. */
+static kiln__size size_of(const kiln__loop *loop)
 {
-    if (loop->kind != KILN__LOOP_REDUCED)
-        return 0;
-    return loop->extent[0] > 0 ? kiln__number_step((uint64_t)loop->extent[0]) : 1;
-}
-
-/* The rows of such an op. */
-static uint64_t rows_of(const kiln__loop *loop)
-{
-    return (uint64_t)loop->extent[1] * (loop->dims > 2 ? (uint64_t)loop->extent[2] : 1);
+    const uint64_t cols = loop->extent[0] > 0 ? (uint64_t)loop->extent[0] : 1;
+    return kiln__size_round(loop->count, loop->kind == KILN__LOOP_REDUCED ? cols : 0);
 }
 
 /* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
@@ -310,23 +303,13 @@ static void append_layout(kiln__text *out, const kiln__template *template, bool 
     kiln__text_append(out, ")");
 }
 
-/* The logarithm of the power of two nearest to the number of elements, or of rows where the op reduces. */
-static uint32_t octave_of(const kiln__loop *loop)
-{
-    if (loop->count == 0)
-        return UINT32_MAX;
-    return kiln__number_octave(loop->kind == KILN__LOOP_REDUCED ? rows_of(loop) : loop->count);
-}
-
 static void append_hint(kiln__text *out, const kiln__loop *loop)
 {
-    if (loop->count == 0)
-        return;
-    const uint64_t cols = cols_of(loop), power = UINT64_C(1) << octave_of(loop);
-    if (cols > 0)
-        kiln__text_printf(out, " axis= keep= n=%" PRIu64 "x%" PRIu64, power, cols);
-    else
-        kiln__text_printf(out, " n=%" PRIu64, power);
+    const kiln__size size = size_of(loop);
+    if (size.rows > 0)
+        kiln__text_printf(out, " axis= keep= n=%" PRIu64 "x%" PRIu64, size.rows, size.cols);
+    else if (size.n > 0)
+        kiln__text_printf(out, " n=%" PRIu64, size.n);
 }
 
 /* Sets the fields of a line, which it frees. */
@@ -446,14 +429,15 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
 static void fill_key(apply_key *out, const kiln_device *device, const kiln__applied_text *text, const kiln__loop *loop,
                      const kiln_tensor *outs, const kiln_tensor *ins)
 {
+    const kiln__size size = size_of(loop);
     *out = (apply_key){ .device = device,
                         .text = text,
                         .outputs = (uint8_t)loop->outputs,
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
-                        .octave = octave_of(loop),
-                        .cols = cols_of(loop) };
+                        .octave = size.n > 0 ? kiln__number_octave(size.n) : UINT32_MAX,
+                        .cols = size.cols };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
         out->types = out->types << 4 | (uint64_t)dtype;

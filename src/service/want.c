@@ -249,9 +249,9 @@ kiln_status kiln__service_choose_template(const kiln_device *on, const kiln__tar
 {
     const kiln__template *template = NULL;
     const kiln__size size = kiln__fields_size(spec);
-    kiln__fields typed = *spec;
     if (spec->template_set || spec->op->reductions == 0 || size.cols == 0)
         return KILN_OK;
+    kiln__fields typed = *spec;
     if (typed.dtype == KILN__DTYPE_UNSET)
         typed.dtype = kiln__template_dtype(spec->template);
     const char *name = kiln__rows_template(&typed, target, on == NULL || on->has_pools, size.rows, size.cols);

@@ -215,20 +215,25 @@ void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t
     fields->cols = sizes[1];
 }
 
-kiln__size kiln__fields_size(const kiln__fields *fields)
+kiln__size kiln__size_round(uint64_t n, uint64_t cols)
 {
     kiln__size out = { 0, 0, 0 };
-    if (!fields->n_set || fields->n == 0)
+    if (n == 0)
         return out;
-    if (fields->cols == 0) {
-        out.n = UINT64_C(1) << kiln__number_octave(fields->n);
+    if (cols == 0) {
+        out.n = UINT64_C(1) << kiln__number_octave(n);
         return out;
     }
-    out.rows = UINT64_C(1) << kiln__number_octave(fields->n / fields->cols);
-    out.cols = kiln__number_step(fields->cols);
+    out.rows = UINT64_C(1) << kiln__number_octave(n / cols);
+    out.cols = kiln__number_step(cols);
     if (__builtin_mul_overflow(out.rows, out.cols, &out.n))
         out.n = UINT64_MAX;
     return out;
+}
+
+kiln__size kiln__fields_size(const kiln__fields *fields)
+{
+    return kiln__size_round(fields->n_set ? fields->n : 0, fields->cols);
 }
 
 /* The template of specs that name none: the op's own. */

@@ -74,13 +74,17 @@ kiln_status kiln__fields_change_template(kiln__fields *fields, const kiln__templ
  * launch, which stand in the template's order. */
 void kiln__fields_take_sizes(kiln__fields *fields, const uint64_t *sizes, size_t count);
 
-/* The size that the geometry of a spec depends on, where few stand for all: n is rounded to a power of two. Where n is
- * written as ROWSxCOLS, rows are, cols are those of kiln__number_step, and n is their product. */
+/* A size that geometry depends on, where few stand for all: n is rounded to a power of two. Where it has rows and
+ * columns, rows are, cols are those of kiln__number_step, and n is their product. */
 typedef struct kiln__size {
-    uint64_t n;          /* 0: not set, or 0 */
+    uint64_t n;
     uint64_t rows, cols; /* 0: n has none */
 } kiln__size;
 
+/* Of n elements in rows of `cols`; 0: they have no rows. All is 0 where n is. */
+kiln__size kiln__size_round(uint64_t n, uint64_t cols);
+
+/* Of the n of a spec. All is 0 where it is not set. */
 kiln__size kiln__fields_size(const kiln__fields *fields);
 
 /* How many inputs its op has, 0 as long as it is open; without an op, how many arrays the template reads. */
