@@ -46,21 +46,11 @@ static int64_t cols_of(const kiln__fields *spec)
     return (int64_t)(cols < most ? cols : most);
 }
 
-/* How many inputs are contiguous along the second dimension. */
-static int64_t crossing_of(const kiln__fields *spec)
+static int64_t count_inputs(const kiln__fields *spec, kiln__layout layout)
 {
     int64_t count = 0;
     for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
-        count += kiln__spec_layout(spec, k) == KILN__LAYOUT_CROSS;
-    return count;
-}
-
-/* How many inputs have all rows and columns. */
-static int64_t full_of(const kiln__fields *spec)
-{
-    int64_t count = 0;
-    for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
-        count += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
+        count += kiln__spec_layout(spec, k) == layout;
     return count;
 }
 
@@ -93,9 +83,9 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
     case KILN__FACT_INPUTS:
         return (int64_t)kiln__spec_inputs(spec);
     case KILN__FACT_CROSSING:
-        return crossing_of(spec);
+        return count_inputs(spec, KILN__LAYOUT_CROSS);
     case KILN__FACT_FULL:
-        return full_of(spec);
+        return count_inputs(spec, KILN__LAYOUT_FULL);
     case KILN__FACT_FULL_OUT:
         return (int64_t)kiln__spec_outputs(spec) - column_out_of(spec);
     case KILN__FACT_COLUMN_OUT:

@@ -43,7 +43,7 @@ static bool finds_index(kiln__reduction reduction)
     return reduction == KILN__REDUCE_ARGMAX || reduction == KILN__REDUCE_ARGMIN;
 }
 
-/* What values are made of. */
+/* A plan that is being made. */
 typedef struct planner {
     kiln__rows *rows;
     const kiln__fields *spec;
@@ -56,20 +56,20 @@ static bool squares(const kiln__row_value *value)
     return value->reduction == KILN__REDUCE_VAR || value->reduction == KILN__REDUCE_STD;
 }
 
-/* Adds a reduction of the elements `argument`, and the one that it needs. `node` is the one that has its correction,
- * and `stage` is the first in which the elements are known. */
-static int add_value(const planner *p, kiln__reduction reduction, uint16_t argument, uint16_t node, uint32_t stage)
+/* Adds a reduction of the elements `argument`, and the one that is its base: see base_of. `node` is the one that has
+ * its correction, and `stage` is the first in which the elements are known. */
+static int add_value(const planner *p, kiln__reduction reduction, kiln__reduction base, uint16_t argument,
+                     uint16_t node, uint32_t stage)
 {
     kiln__row_value value = { .reduction = reduction, .argument = argument, .stage = stage, .base = -1 };
     const kiln__dtype own = (kiln__dtype)p->typing->own[argument];
-    const kiln__reduction base = base_of(reduction);
     value.type = kiln__reduction_type(reduction, own);
     value.elements = finds_index(reduction) && own != KILN__DTYPE_BOOL ? own : value.type;
     if (kiln__reduction_corrects(reduction))
         value.correction = p->spec->op->nodes[node].value;
     value.joint = p->joint && base < KILN__REDUCTIONS;
     if (value.joint ? !squares(&value) : base < KILN__REDUCTIONS)
-        value.base = add_value(p, base, argument, node, stage);
+        value.base = add_value(p, base, base_of(base), argument, node, stage);
     if (value.base >= 0 && !value.joint)
         value.stage = stage + 1;
     return find_value(p->rows, p->spec->op, &value);
@@ -87,9 +87,12 @@ static uint16_t body_of(const kiln__real *op, uint16_t node)
 static bool is_plain(const planner *p, uint16_t node)
 {
     const bool eager = p->spec->round == KILN__ROUND_EAGER;
-    while (!kiln__typing_rounds(p->typing, p->spec->op, node, eager) && p->spec->op->nodes[node].body > 0)
+    while (!kiln__typing_rounds(p->typing, p->spec->op, node, eager)) {
+        if (p->spec->op->nodes[node].body == 0)
+            return true;
         node = p->spec->op->nodes[node].body;
-    return !kiln__typing_rounds(p->typing, p->spec->op, node, eager);
+    }
+    return false;
 }
 
 static bool is_exp(const planner *p, const kiln__real_node *node)
@@ -124,15 +127,13 @@ static int add_value_of(const planner *p, uint16_t node, const uint32_t *ready)
 {
     const kiln__real_node *reduces = &p->spec->op->nodes[node];
     const kiln__reduction reduction = (kiln__reduction)reduces->index;
-    uint16_t x = reduces->args[0];
+    const uint16_t argument = reduces->args[0];
+    uint16_t x;
     if (kiln__reduction_scans(reduction))
-        return add_value(p, kiln__reduction_of_scan(reduction), x, node, KILN__STAGE_OF_SCANS);
-    if (reduction != KILN__REDUCE_SUM || !p->joint || !is_exp_of_distance(p, x, &x))
-        return add_value(p, reduction, reduces->args[0], node, ready[reduces->args[0]]);
-    kiln__row_value value = { .reduction = reduction, .argument = x, .stage = ready[x], .joint = true };
-    value.type = value.elements = kiln__reduction_type(reduction, (kiln__dtype)p->typing->own[x]);
-    value.base = add_value(p, KILN__REDUCE_MAX, x, node, ready[x]);
-    return find_value(p->rows, p->spec->op, &value);
+        return add_value(p, kiln__reduction_of_scan(reduction), KILN__REDUCTIONS, argument, node, KILN__STAGE_OF_SCANS);
+    if (reduction == KILN__REDUCE_SUM && p->joint && is_exp_of_distance(p, argument, &x))
+        return add_value(p, reduction, KILN__REDUCE_MAX, x, node, ready[x]);
+    return add_value(p, reduction, base_of(reduction), argument, node, ready[argument]);
 }
 
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing, bool joint)
@@ -195,10 +196,12 @@ uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint)
 
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
 {
-    kiln__rows joint, apart;
-    make_of_spec(&joint, spec, true);
-    make_of_spec(&apart, spec, false);
-    return fold_bytes(&joint) > fold_bytes(&apart) ? fold_bytes(&joint) : fold_bytes(&apart);
+    kiln__rows rows;
+    make_of_spec(&rows, spec, true);
+    const uint32_t joint = fold_bytes(&rows);
+    make_of_spec(&rows, spec, false);
+    const uint32_t apart = fold_bytes(&rows);
+    return joint > apart ? joint : apart;
 }
 
 /* ---- The template */
@@ -409,17 +412,27 @@ static void write_take_exp(const writer *w, const kiln__row_value *value, uint32
     WRITE(w, ", KILN_FINITE(row->r%d))));\n", value->base);
 }
 
+/* "mul(f->a0[j], exp(sub(f->b0[j], t)))": the sum as it is with another base. */
+static void write_rebased(const writer *w, const kiln__row_value *value, uint32_t k, const char *folds,
+                          const char *base)
+{
+    write_name(w, value->elements, "mul(");
+    WRITE(w, folds, 'a', k);
+    WRITE(w, ", ");
+    write_name(w, value->elements, "exp(");
+    write_name(w, value->elements, "sub(");
+    WRITE(w, folds, 'b', k);
+    WRITE(w, ", %s)))", base);
+}
+
 /* The base follows the elements up, and the sum with it. */
 static void write_take_joint_exp(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, "    {\n        const %s t = ", fold_type(value));
     write_elements(w, value);
     WRITE(w, ";\n        if (kiln_is_far(t, f->b%u[j])) {\n            f->a%u[j] = ", k, k);
-    write_name(w, value->elements, "mul");
-    WRITE(w, "(f->a%u[j], ", k);
-    write_name(w, value->elements, "exp(");
-    write_name(w, value->elements, "sub");
-    WRITE(w, "(f->b%u[j], t)));\n            f->b%u[j] = t;\n        }\n        f->a%u[j] = ", k, k, k);
+    write_rebased(w, value, k, "f->%c%u[j]", "t");
+    WRITE(w, ";\n            f->b%u[j] = t;\n        }\n        f->a%u[j] = ", k, k);
     write_name(w, value->elements, "add");
     WRITE(w, "(f->a%u[j], ", k);
     write_name(w, value->elements, "exp(");
@@ -485,19 +498,6 @@ static void write_take(const writer *w, const kiln__row_value *value, uint32_t k
     default:
         write_fold(w, value, k, "add", NULL);
     }
-}
-
-/* "mul(f->a0[j], exp(sub(f->b0[j], t)))": the sum as it is with another base. */
-static void write_rebased(const writer *w, const kiln__row_value *value, uint32_t k, const char *folds,
-                          const char *base)
-{
-    write_name(w, value->elements, "mul(");
-    WRITE(w, folds, 'a', k);
-    WRITE(w, ", ");
-    write_name(w, value->elements, "exp(");
-    write_name(w, value->elements, "sub(");
-    WRITE(w, folds, 'b', k);
-    WRITE(w, ", %s)))", base);
 }
 
 static void write_join_joint(const writer *w, const kiln__row_value *value, uint32_t k)

@@ -36,8 +36,8 @@ typedef struct kiln__rows {
  *
  * `joint`: var, std, logsumexp and the sum of exp(x - max(x)) are folded in the same walk as the mean or the greatest
  * element. Their folds subtract a number of their own, which they keep: for exp one that is at most 8 below the
- * greatest element so far, so that it rarely changes; for squares the first element. Joining and finishing correct for
- * it. That takes one walk instead of two, and more instructions for an element. */
+ * greatest element so far, so that it rarely changes; for squares the first element and later the mean.
+ * Joining and finishing correct for it. That takes one walk instead of two, and more instructions for an element. */
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing, bool joint);
 
 /* The stages of the op of a spec, that of its scans included, and the most bytes that the folds of one have in CUDA,
