@@ -141,22 +141,22 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
 #define KILN_RAGGED(width) (width > 1 && KILN_FORM == KILN_FORM_ENDS)
 
 /* Folds this part of the row in the phase of the scans, and stores its results in the next. */
-#define KILN_SCAN_PART(width)                                                                                   \
-    if (phase >= KILN_SCAN_PHASE) {                                                                             \
-        const kiln_part own = kiln_find_part(kiln_find_touched<width>(line, cols).words, part);                 \
-        kiln_folds_scan carry, *const folds =                                                                   \
-                                   kiln_folds_of<kiln_folds_scan>(partials, KILN_SCAN_PHASE, rows, line);       \
-        kiln_clear(&carry, 0);                                                                                  \
-        if (phase == KILN_SCAN_PHASE) {                                                                         \
-            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), false>(KILN_NAMES(rows, cols), line, row, &carry,   \
-                                                                   own.first, own.end);                         \
-            if (threadIdx.x == 0)                                                                               \
-                folds[part] = carry;                                                                            \
-        } else if (phase == KILN_RESULTS_PHASE) {                                                               \
-            kiln_know_scan(&carry, folds, part);                                                                \
-            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), true>(KILN_NAMES(rows, cols), line, row, &carry,    \
-                                                                  own.first, own.end);                          \
-        }                                                                                                       \
+#define KILN_SCAN_PART(width)                                                                                \
+    if (phase >= KILN_SCAN_PHASE) {                                                                          \
+        const kiln_part piece = kiln_find_part(kiln_find_touched<width>(line, cols).words, part);            \
+        kiln_folds_scan carry, *const folds =                                                                \
+                                   kiln_folds_of<kiln_folds_scan>(partials, KILN_SCAN_PHASE, rows, line);    \
+        kiln_clear(&carry, 0);                                                                               \
+        if (phase == KILN_SCAN_PHASE) {                                                                      \
+            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), false>(KILN_NAMES(rows, cols), line, row, \
+                                                                          &carry, piece.first, piece.end);   \
+            if (threadIdx.x == 0)                                                                            \
+                folds[part] = carry;                                                                         \
+        } else if (phase == KILN_RESULTS_PHASE) {                                                            \
+            kiln_know_scan(&carry, folds, part);                                                             \
+            kiln_scan_words<KILN_BLOCK, width, KILN_RAGGED(width), true>(KILN_NAMES(rows, cols), line, row,  \
+                                                                         &carry, piece.first, piece.end);    \
+        }                                                                                                    \
     }
 #else
 #define KILN_SCAN_PART(width)
