@@ -1,13 +1,14 @@
 """kiln_apply against eager PyTorch and torch.compile on ops that reduce an axis: errors from float64, and times, paired.
 
     KILN_LIBRARY=libkiln.so python3 tests/device/torch_rows.py [--rounds 11] [--ops softmax,sum] [--shapes 32768x4096]
-                                                             [--dtypes f32,bf16,f16] [--axis 0] [--no-compile]
+                                                             [--dtypes f32,bf16,f16] [--axis 0] [--no-compile] [--offset 1]
 
 Each case is an op on a matrix. First the results are compared with those of PyTorch in float64 on the same values: the
-largest errors of Kiln and of PyTorch, in units of the largest value that PyTorch gives. Then eager, compiled, Kiln and a
-copy take turns, several calls a round between two events. "copy" is cudaMemcpyAsync of half the bytes that the op reads and
-writes. Prints medians over rounds of the ratios of a round: to the copy Kiln, eager and compiled, then Kiln to the better
-of both, with an interval of the median.
+largest errors of Kiln and of PyTorch, in units of the largest value that PyTorch gives. Then eager, compiled, a Triton
+kernel with the fastest number of warps (where triton_rows.py has one), Kiln and a copy take turns, several calls a round
+between two events. "copy" is cudaMemcpyAsync of half the bytes that the op reads and writes. Prints medians over rounds of
+the ratios of a round: to the copy Kiln and its peers, then Kiln to the best of these, with an interval of the median.
+--offset 1 lets the elements begin one behind a word.
 """
 
 import argparse
@@ -22,6 +23,7 @@ sys.path.insert(0, HERE)
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch_tensors import Apply, measure, ratio  # noqa: E402
+from triton_rows import triton_call  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
 SHAPES = ["32768x4096", "4096x32768", "262144x512", "1024x393216"]
@@ -105,7 +107,7 @@ def interval(values):
     return ranked[max(0, below - 1)], ranked[-max(1, below)]
 
 
-def case(name, rows, cols, axis, dtype, rounds, compiles, fields):
+def case(name, rows, cols, axis, dtype, args):
     text, of_axis, besides = OPS[name]
     if axis == 0 and name in LAST:
         raise SystemExit(f"{name} is of the last axis")
@@ -114,27 +116,34 @@ def case(name, rows, cols, axis, dtype, rounds, compiles, fields):
         return of_axis(axis, *arrays)
 
     torch.manual_seed(1)
-    x = torch.empty(rows, cols, dtype=dtype, device="cuda")
+    x = torch.empty(rows * cols + args.offset, dtype=dtype, device="cuda")[args.offset:].view(rows, cols)
     for part in x.view(-1).split(1 << 26):  # in float32, and not all at once
         part.copy_(torch.randn(part.shape, device="cuda"))
     others = besides(x)
     outs = [torch.empty_like(t) for t in tensors(function(x, *others))]
     for out in outs:
         out.reshape(-1).view(torch.uint8).fill_(0xa5)
-    call = Apply(f"{text} axis={axis}{fields}", outs, [x, *others])
+    call = Apply(f"{text} axis={axis} {args.fields}", outs, [x, *others])
     call()
     torch.cuda.synchronize()
     far, torch_far = errors(function, x, others, outs, 1 if axis == 0 else 0)
     moved = sum(t.numel() * t.element_size() for t in (x, *outs, *others))
     halves = torch.empty((2, moved // 2), dtype=torch.uint8, device="cuda")
     calls = {"kiln": call, "copy": lambda: halves[0].copy_(halves[1]), "eager": lambda: function(x, *others)}
-    if compiles:
+    if not args.no_compile:
         torch._dynamo.reset()
         compiled = torch.compile(function)
         calls["compiled"] = lambda: compiled(x, *others)
-    times = measure(calls, rounds)
-    peers = {peer: ratio(times, peer, "copy") for peer in ("eager", "compiled") if peer in times}
-    best = min(peers, key=peers.get)
+    if axis == -1 and not args.no_triton:
+        out = torch.empty_like(outs[0])
+        by_triton = triton_call(name, out, x, others)
+        if by_triton:
+            if not torch.allclose(out, outs[0], rtol=0.02, atol=1e-3):
+                raise SystemExit(f"{name}: Triton's result is far from Kiln's")
+            calls["triton"] = by_triton
+    times = measure(calls, args.rounds)
+    peers = {peer: ratio(times, peer, "copy") if peer in times else math.nan for peer in ("eager", "compiled", "triton")}
+    best = min((peer for peer in peers if peer in times), key=peers.get)
     low, high = interval([a / b for a, b in zip(times["kiln"], times[best])])
     mine = ratio(times, "kiln", best)
     print(f"{name:12} {str(dtype)[6:]:9} {rows:8}x{cols:<8} {ratio(times, 'kiln', 'copy'):6.3f} " +
@@ -151,18 +160,19 @@ def main():
     parser.add_argument("--dtypes", default="f32,bf16")
     parser.add_argument("--axis", type=int, default=-1, choices=(-1, 0))
     parser.add_argument("--fields", default="", help="more of the spec: 'template=cluster block=512'")
+    parser.add_argument("--offset", type=int, default=0, help="elements before the first")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--no-triton", action="store_true", help="leave Triton out")
     args = parser.parse_args()
     torch.set_grad_enabled(False)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
-    print("op           dtype     shape              kiln  eager compiled  kiln/best (95%)  error torch's", flush=True)
+    print("op           dtype     shape              kiln  eager  compiled triton  kiln/best (95%)  error torch's", flush=True)
     ratios = []
     for name in args.ops.split(","):
         for dtype in args.dtypes.split(","):
             for shape in args.shapes.split(","):
                 rows, cols = map(int, shape.split("x"))
-                ratios.append(case(name, rows, cols, args.axis, DTYPES[dtype], args.rounds, not args.no_compile,
-                                   " " + args.fields))
+                ratios.append(case(name, rows, cols, args.axis, DTYPES[dtype], args))
                 torch.cuda.empty_cache()
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     print(f"# {len(ratios)} cases: geometric mean of kiln/best {mean:.3f}, worst {max(ratios):.3f}")
