@@ -20,7 +20,8 @@ typedef struct apply_key {
     uint64_t types, layouts;               /* four bits for each operand */
     const kiln__applied_text *text;        /* NULL: the table has no place for it, nor for its kernels */
     uint8_t outputs, operands, kind, dims; /* kind: that of the loop, and whether it is ordered */
-    uint32_t octave;                       /* of the number of elements, on which geometry may depend */
+    uint16_t octave;                       /* of the number of elements, on which geometry may depend */
+    uint16_t vector;                       /* see vector_of */
     uint64_t cols;                         /* likewise the elements of a row of an op that reduces, else 0 */
 } apply_key;
 
@@ -74,8 +75,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t hash_of(const apply_key *key)
 {
     uint64_t hash = mix((uintptr_t)key->text ^ key->cols, (uintptr_t)key->device);
-    uint64_t shape = (uint64_t)key->octave << 32 | (uint64_t)key->outputs << 24 | (uint64_t)key->operands << 16 |
-                     (uint64_t)key->kind << 8 | key->dims;
+    uint64_t shape = (uint64_t)key->vector << 48 | (uint64_t)key->octave << 32 | (uint64_t)key->outputs << 24 |
+                     (uint64_t)key->operands << 16 | (uint64_t)key->kind << 8 | key->dims;
     return mix(mix(mix(hash, key->types), key->layouts), shape);
 }
 
@@ -230,6 +231,30 @@ static kiln__size size_of(const kiln__loop *loop)
     return kiln__size_round(loop->count, loop->kind == KILN__LOOP_REDUCED ? cols : 0);
 }
 
+enum { WORD = 16 /* bytes of an access */ };
+
+/* The most elements that an access may have, where rows on a GPU do not begin at a multiple of WORD bytes; else 0. Such
+ * rows are kept on chip only by a kernel whose accesses are as narrow. */
+static uint32_t vector_of(const kiln_device *device, const kiln__loop *loop, const kiln_tensor *outs,
+                          const kiln_tensor *ins)
+{
+    uintptr_t bits = 0;
+    uint32_t widest = 1;
+    if (device->target.sm == 0 || loop->kind != KILN__LOOP_REDUCED || loop->dims > 2)
+        return 0;
+    for (uint32_t k = 0; k < loop->operands; k++) {
+        const kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
+        const uint32_t bytes = kiln__dtype_bytes((kiln__dtype)dtype);
+        widest = bytes > widest ? bytes : widest;
+        if (loop->layouts[k] <= KILN__LAYOUT_ROW)
+            bits |= (uintptr_t)loop->data[k];
+    }
+    const uint32_t aligned = (uint32_t)(bits & (0 - bits)); /* 0: by any number of bytes */
+    if (bits % WORD == 0)
+        return 0;
+    return aligned > widest ? aligned / widest : 1;
+}
+
 /* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
 static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
 {
@@ -312,6 +337,16 @@ static void append_hint(kiln__text *out, const kiln__loop *loop)
         kiln__text_printf(out, " n=%" PRIu64, size.n);
 }
 
+/* Unless the text names the parameter itself. */
+static void append_vector(kiln__text *out, const kiln_spec *spec, const kiln__template *template, uint32_t vector)
+{
+    static const char name[] = "vector";
+    const int own = kiln__template_param(spec->fields.template, name, strlen(name));
+    if (vector > 0 && kiln__template_param(template, name, strlen(name)) >= 0 &&
+        !(own >= 0 && spec->fields.param_set[own]))
+        kiln__text_printf(out, " %s=%u", name, vector);
+}
+
 /* Sets the fields of a line, which it frees. */
 static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *report)
 {
@@ -327,7 +362,8 @@ static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *r
 }
 
 /* The fields that tensors give, but for the types of the outputs. The template of rows follows from their length. */
-static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const kiln_tensor *ins, kiln_report *report)
+static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, uint32_t vector, const kiln_tensor *ins,
+                              kiln_report *report)
 {
     static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
     const bool named = (*spec)->fields.template_set, reduces = loop->kind == KILN__LOOP_REDUCED;
@@ -349,6 +385,7 @@ static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, const ki
     append_types(&line, "dtype", ins, loop->operands - loop->outputs);
     append_layout(&line, template, named, loop);
     append_hint(&line, loop);
+    append_vector(&line, *spec, template, vector);
     return set_fields(spec, &line, report);
 }
 
@@ -379,15 +416,15 @@ static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32
 }
 
 /* The spec for tensors, from that of the text. */
-static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, const kiln_tensor *outs,
-                             const kiln_tensor *ins, kiln_report *report)
+static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, uint32_t vector,
+                             const kiln_tensor *outs, const kiln_tensor *ins, kiln_report *report)
 {
     *out = kiln__spec_retain(asked);
     kiln_status status = check_op(*out, loop, report);
     if (status == KILN_OK)
         status = check_open(*out, report);
     if (status == KILN_OK)
-        status = add_fields(out, loop, ins, report);
+        status = add_fields(out, loop, vector, ins, report);
     if (status == KILN_OK)
         status = add_results(out, outs, loop->outputs, report);
     if (status != KILN_OK) {
@@ -419,7 +456,7 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
     if (status == KILN_OK)
         status = find_device(device, service, outs, out_count, ins, in_count, report);
     if (status == KILN_OK)
-        status = make_spec(out, asked, &loop, outs, ins, report);
+        status = make_spec(out, asked, &loop, vector_of(*device, &loop, outs, ins), outs, ins, report);
     kiln__spec_release(asked);
     return status;
 }
@@ -436,7 +473,8 @@ static void fill_key(apply_key *out, const kiln_device *device, const kiln__appl
                         .operands = (uint8_t)loop->operands,
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
-                        .octave = size.n > 0 ? kiln__number_octave(size.n) : UINT32_MAX,
+                        .octave = (uint16_t)(size.n > 0 ? kiln__number_octave(size.n) : UINT16_MAX),
+                        .vector = (uint16_t)vector_of(device, loop, outs, ins),
                         .cols = size.cols };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
@@ -494,7 +532,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     kiln_spec *spec;
     kiln_program *program = NULL;
     KILN__NO_CANCEL;
-    kiln_status status = make_spec(&spec, asked, loop, outs, ins, report);
+    kiln_status status = make_spec(&spec, asked, loop, key->vector, outs, ins, report);
     if (status != KILN_OK)
         return status;
     const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };

@@ -363,6 +363,35 @@ START_TEST(test_reduce__each_length_of_rows_has_its_kernel)
 }
 END_TEST
 
+/* Rows that begin between words have a kernel of narrower accesses, unless the text says how wide they are. */
+START_TEST(test_reduce__each_alignment_of_rows_has_its_kernel)
+{
+    static const struct {
+        size_t in, out;
+        const char *text, *vector;
+    } cases[] = { { 0, 0, "op=softmax", "" },  { 16, 0, "op=softmax", "" },          { 4, 0, "op=softmax", "1" },
+                  { 0, 8, "op=softmax", "2" }, { 8, 4, "op=softmax vector=4", "4" }, { 4, 0, "op=sum(x) axis=0", "" } };
+    static const int64_t shape[] = { 1000, 64 };
+    kiln_options options = kiln_test_gpu_options();
+    kiln_close(service);
+    service = kiln_test_open(&options);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const bool reduced = strchr(cases[i].text, '(') != NULL;
+        const kiln_tensor in = tensor((char *)0x1000000 + cases[i].in, shape, 2),
+                          result = tensor((char *)0x2000000 + cases[i].out, shape + reduced, 2 - reduced);
+        kiln_request request = KILN_INIT(kiln_request);
+        kiln_spec *spec = NULL;
+        ck_assert_int_eq(kiln_apply_request(&spec, &request, service, cases[i].text, &result, 1, &in, 1, &report),
+                         KILN_OK);
+        ck_assert_str_eq(kiln_spec_field(spec, "vector"), cases[i].vector);
+        kiln_spec_free(spec);
+        ck_assert_msg(kiln_apply(service, cases[i].text, &result, 1, &in, 1, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                      report.message);
+    }
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 4); /* of words, of one element, of two, and of the sum */
+}
+END_TEST
+
 Suite *kiln_test_service_reduce_suite(void)
 {
     Suite *suite = suite_create("reduce");
@@ -379,6 +408,7 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__refusals_name_the_tensor_and_change_nothing);
     tcase_add_test(tcase, test_reduce__request_names_rows_and_their_length);
     tcase_add_test(tcase, test_reduce__each_length_of_rows_has_its_kernel);
+    tcase_add_test(tcase, test_reduce__each_alignment_of_rows_has_its_kernel);
     suite_add_tcase(suite, tcase);
     return suite;
 }
