@@ -198,6 +198,9 @@ void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *
 /* How input k of the op lies, in a template that broadcasts or has strides. */
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
 
+/* How many inputs have it. */
+uint32_t kiln__spec_inputs_of(const kiln__fields *spec, kiln__layout layout);
+
 /* How output k lies, in a template that has strides or reduces. */
 kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k);
 

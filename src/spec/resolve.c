@@ -46,14 +46,6 @@ static int64_t cols_of(const kiln__fields *spec)
     return (int64_t)(cols < most ? cols : most);
 }
 
-static int64_t count_inputs(const kiln__fields *spec, kiln__layout layout)
-{
-    int64_t count = 0;
-    for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
-        count += kiln__spec_layout(spec, k) == layout;
-    return count;
-}
-
 /* How many outputs have one value for a row. */
 static int64_t column_out_of(const kiln__fields *spec)
 {
@@ -83,9 +75,11 @@ static int64_t fact_of(const kiln__fields *spec, kiln__fact fact)
     case KILN__FACT_INPUTS:
         return (int64_t)kiln__spec_inputs(spec);
     case KILN__FACT_CROSSING:
-        return count_inputs(spec, KILN__LAYOUT_CROSS);
+        return kiln__spec_inputs_of(spec, KILN__LAYOUT_CROSS);
     case KILN__FACT_FULL:
-        return count_inputs(spec, KILN__LAYOUT_FULL);
+        return kiln__spec_inputs_of(spec, KILN__LAYOUT_FULL);
+    case KILN__FACT_LIVE:
+        return kiln__rows_live(spec);
     case KILN__FACT_FULL_OUT:
         return (int64_t)kiln__spec_outputs(spec) - column_out_of(spec);
     case KILN__FACT_COLUMN_OUT:
@@ -139,6 +133,7 @@ static bool has_value(const kiln__fields *spec, int id)
     case NAME_OF(INPUTS):
     case NAME_OF(CROSSING):
     case NAME_OF(FULL):
+    case NAME_OF(LIVE):
     case NAME_OF(FULL_OUT):
     case NAME_OF(COLUMN_OUT):
     case NAME_OF(SCANS):

@@ -41,6 +41,14 @@ kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
     return kiln__template_strided(spec->template) ? KILN__LAYOUT_UNIT : KILN__LAYOUT_FULL;
 }
 
+uint32_t kiln__spec_inputs_of(const kiln__fields *spec, kiln__layout layout)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < kiln__spec_inputs(spec); k++)
+        count += kiln__spec_layout(spec, k) == layout;
+    return count;
+}
+
 kiln__layout kiln__spec_out_layout(const kiln__fields *spec, uint32_t k)
 {
     if (kiln__arguments_reduce(&spec->template->arguments) && k < spec->op->outputs) {

@@ -204,12 +204,73 @@ uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
     return joint > apart ? joint : apart;
 }
 
+/* ---- What a row keeps */
+
+/* The number of the first node that has the same value as each. */
+static void find_equals(const kiln__real *op, uint16_t equals[])
+{
+    for (uint16_t i = 0; i < op->count; i++) {
+        const kiln__real_node *node = &op->nodes[i];
+        uint16_t j = 0;
+        for (; j < i; j++) {
+            const kiln__real_node *other = &op->nodes[j];
+            bool same = other->kind == node->kind && other->index == node->index && other->output == node->output &&
+                        other->pointed == node->pointed && other->count == node->count &&
+                        memcmp(&other->value, &node->value, sizeof(node->value)) == 0;
+            for (uint32_t k = 0; k < node->count && same; k++)
+                same = equals[other->args[k]] == equals[node->args[k]];
+            if (same)
+                break;
+        }
+        equals[i] = equals[j < i ? j : i] = j;
+    }
+}
+
+/* Whether all results take the elements of whole inputs by way of nodes that equal `through`. */
+static bool is_only_way(const kiln__fields *spec, const uint16_t equals[], uint16_t through)
+{
+    const kiln__real *op = spec->op;
+    bool passes[KILN__REAL_NODES_MAX], only = true; /* whether elements come to a node another way */
+    for (uint32_t i = 0; i < op->count; i++) {
+        const kiln__real_node *node = &op->nodes[i];
+        passes[i] = node->kind == KILN__REAL_INPUT ? kiln__spec_layout(spec, node->index) == KILN__LAYOUT_FULL
+                                                   : node->body > 0 && passes[node->body];
+        for (uint32_t k = 0; k < node->count && node->body == 0; k++)
+            passes[i] = passes[i] || passes[node->args[k]];
+        passes[i] = passes[i] && equals[i] != equals[through];
+    }
+    for (uint32_t k = 0; k < op->outputs; k++)
+        only = only && !passes[op->roots[k]];
+    return only;
+}
+
+uint32_t kiln__rows_live(const kiln__fields *spec)
+{
+    const kiln__real *op = spec->op;
+    uint16_t equals[KILN__REAL_NODES_MAX];
+    bool reduces[KILN__REAL_NODES_MAX];
+    const uint32_t full = kiln__spec_inputs_of(spec, KILN__LAYOUT_FULL);
+    if (full < 2)
+        return full;
+    find_equals(op, equals);
+    for (uint16_t i = 0; i < op->count; i++) {
+        const kiln__real_node *node = &op->nodes[i];
+        reduces[i] = node->kind == KILN__REAL_REDUCTION || (node->body > 0 && reduces[node->body]);
+        for (uint32_t k = 0; k < node->count; k++)
+            reduces[i] = reduces[i] || reduces[node->args[k]];
+        if (!reduces[i] && is_only_way(spec, equals, i))
+            return 1;
+    }
+    return full;
+}
+
 /* ---- The template */
 
 enum {
     REGISTER_BYTES = 1024 * 128,   /* of the threads of a block, for a row */
     REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
     CLUSTER_MOST = 16,             /* blocks */
+    CLUSTER_ARRAYS = 8 * 106496,   /* bytes of a row, of several arrays: two walks of a block are faster behind that */
     RESERVED = 6144,               /* of the shared memory of a block */
     SPLIT_LEAST = 1 << 18          /* bytes of a row, for several launches to be worth their time */
 };
@@ -225,13 +286,11 @@ static bool is_one_walk(const kiln__fields *spec)
     return rows.stages == 1;
 }
 
-/* The bytes of a row of all inputs that have one; UINT64_MAX: more than can be counted. */
-static uint64_t row_bytes(const kiln__fields *spec, uint64_t cols)
+/* The bytes of so many arrays of a row, of one at least; UINT64_MAX: more than can be counted. */
+static uint64_t row_bytes(const kiln__fields *spec, uint64_t cols, uint32_t arrays)
 {
-    uint64_t full = 0, bytes;
-    for (uint32_t k = 0; k < spec->op->inputs; k++)
-        full += kiln__spec_layout(spec, k) == KILN__LAYOUT_FULL;
-    const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (full > 0 ? full : 1), &bytes);
+    uint64_t bytes;
+    const bool overflows = __builtin_mul_overflow(cols, kiln__spec_bytes(spec) * (arrays > 0 ? arrays : 1), &bytes);
     return overflows ? UINT64_MAX : bytes;
 }
 
@@ -239,9 +298,14 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
                                 uint64_t cols)
 {
     const bool scans = spec->op->scans;
-    const uint64_t bytes = row_bytes(spec, cols), cores = (uint64_t)kiln__target_cores(target);
-    const uint64_t most = (uint64_t)CLUSTER_MOST * (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
-    const bool is_long = bytes > REGISTER_BYTES || bytes / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
+    const uint32_t full = kiln__spec_inputs_of(spec, KILN__LAYOUT_FULL);
+    const uint32_t arrays = full + kiln__spec_inputs_of(spec, KILN__LAYOUT_ROW);
+    const uint64_t bytes = row_bytes(spec, cols, full), cores = (uint64_t)kiln__target_cores(target);
+    const uint64_t kept = row_bytes(spec, cols, kiln__rows_live(spec));
+    const bool walks = arrays > 1 && rows >= cores / 2 && kiln__rows_stages(spec, true) == 1;
+    const uint64_t room = (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
+    const uint64_t most = walks ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
+    const bool is_long = kept > REGISTER_BYTES || kept / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
     const bool fits = target->sm >= KILN__CLUSTER_SM && bytes <= most && !scans;
     if (fits && is_long && (rows < cores / 2 || !is_one_walk(spec)))
         return KILN__TEMPLATE_CLUSTER;

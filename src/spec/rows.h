@@ -45,6 +45,10 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
 uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint);
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec);
 
+/* How many values of each element a row keeps from its first walk to its results: one where these take all inputs of
+ * rows and columns by way of equal expressions, as in softmax(x + y); else as many as there are such inputs. */
+uint32_t kiln__rows_live(const kiln__fields *spec);
+
 /* The template for `rows` rows of `cols` elements: rows; cluster where they do not fit the registers of a block but the
  * shared memory of a cluster, and are needed more than once or too few for a block each; or split where longer ones, or
  * those of an op that scans, are too few. Split needs pools of memory. The spec has its dtype and layouts. */

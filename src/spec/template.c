@@ -114,6 +114,7 @@ const char *kiln__fact_name(kiln__fact fact)
         [KILN__FACT_INPUTS] = "inputs",
         [KILN__FACT_CROSSING] = "crossing",
         [KILN__FACT_FULL] = "full",
+        [KILN__FACT_LIVE] = "live",
         [KILN__FACT_SCANS] = "scans",
         [KILN__FACT_STAGES] = "fold_stages",
         [KILN__FACT_WALKS] = "walks",

@@ -98,6 +98,7 @@ typedef enum kiln__fact {
     KILN__FACT_INPUTS,
     KILN__FACT_CROSSING,   /* inputs that are contiguous along the second dimension */
     KILN__FACT_FULL,       /* inputs that have all rows and columns */
+    KILN__FACT_LIVE,       /* values of an element that a row keeps: see kiln__rows_live */
     KILN__FACT_FULL_OUT,   /* outputs that have all rows and columns */
     KILN__FACT_COLUMN_OUT, /* outputs that have one value for a row */
     KILN__FACT_SCANS,      /* whether the op scans the axis */

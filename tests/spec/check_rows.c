@@ -221,6 +221,33 @@ START_TEST(test_rows__geometry_follows_the_length_of_rows)
 }
 END_TEST
 
+START_TEST(test_rows__values_that_a_row_keeps)
+{
+    static const struct {
+        const char *text;
+        uint32_t live;
+    } cases[] = {
+        { "op=softmax", 1 },
+        { "op=softmax(x+y)", 1 },
+        { "op=exp(x*y-max(x*y))/sum(exp(x*y-max(x*y)))", 1 },
+        { "op=((x*y+z)/sum(x*y+z),x*y+z)", 1 },
+        { "op=(rms_norm(x+r,w),x+r) layout=(full,full,row)", 1 },
+        { "op=(rms_norm(x+r,w),r+x) layout=(full,full,row)", 2 },
+        { "op=softmax(softmax(softmax(softmax(softmax(softmax(softmax(softmax(x+y))))))))", 1 },
+        { "op=softmax(x)*y", 2 },
+        { "op=softmax(x)*y layout=(full,row)", 1 },
+        { "op=softmax(x+sum(y))", 2 },
+        { "op=softmax_backward", 2 },
+        { "op=mean(mse_loss(x,y))", 1 },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln__fields spec;
+        parse(&spec, cases[i].text);
+        ck_assert_msg(kiln__rows_live(&spec) == cases[i].live, "%s: %u", cases[i].text, kiln__rows_live(&spec));
+    }
+}
+END_TEST
+
 /* Long rows go to a cluster's shared memory, unless they are walked over once and there are enough of them. */
 START_TEST(test_rows__template_follows_the_length_of_rows)
 {
@@ -238,7 +265,14 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
         { "op=softmax dtype=f32", "cpu", 1000, 393216, "rows" },
         { "op=softmax dtype=f32", "sm_90", 1000, 1 << 24, "rows" },
         { "op=softmax dtype=f32", "sm_90", 1000, UINT64_MAX, "rows" },
-        { "op=softmax(x+y) dtype=f32", "sm_90", 1000, 20000, "cluster" },
+        { "op=softmax(x)*y dtype=f32", "sm_90", 1000, 20000, "cluster" },
+        { "op=softmax(x+y) dtype=f32", "sm_90", 1000, 20000, "rows" }, /* which keeps one value of an element */
+        { "op=softmax(x+y) dtype=f32", "sm_90", 1000, 100000, "cluster" },
+        { "op=softmax(x+y) dtype=f32", "sm_90", 1000, 393216, "rows" }, /* walked over twice */
+        { "op=softmax(x+y) dtype=f32", "sm_90", 8, 393216, "cluster" },
+        { "op=softmax(softmax(x+y)) dtype=f32", "sm_90", 1000, 393216, "cluster" },
+        { "op=layer_norm(x,w,b) dtype=f32 layout=(full,row,row)", "sm_90", 1000, 393216, "rows" },
+        { "op=layer_norm(x,w,b) dtype=f16 layout=(full,row,row)", "sm_90", 1000, 393216, "cluster" },
         { "op=softmax(x+y) dtype=f32 layout=(full,row)", "sm_90", 1000, 20000, "rows" },
         { "op=sum(x) dtype=f32", "sm_90", 1000, 393216, "rows" },
         { "op=sum(x) dtype=f32", "sm_90", 8, 393216, "cluster" },
@@ -314,6 +348,7 @@ Suite *kiln_test_spec_rows_suite(void)
     tcase_add_test(tcase, test_rows__template_follows_the_op);
     tcase_add_test(tcase, test_rows__refusals_name_the_reason);
     tcase_add_test(tcase, test_rows__geometry_follows_the_length_of_rows);
+    tcase_add_test(tcase, test_rows__values_that_a_row_keeps);
     tcase_add_test(tcase, test_rows__template_follows_the_length_of_rows);
     tcase_add_test(tcase, test_rows__sizes_of_a_launch_tell_their_length);
     tcase_add_test(tcase, test_rows__equal_reductions_are_one_in_the_source);
