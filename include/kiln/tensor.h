@@ -56,7 +56,9 @@ typedef struct kiln_tensor {
  *
  * Text, types, device, the kind of layout and the power of two of elements choose the kernel. The first call with these
  * gets it, and blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing.
- * Where few long rows are reduced, the launch has scratch memory: see kiln_launch. The kernel stays loaded until
+ * Where few long rows are reduced, the launch has scratch memory: see kiln_launch. Where an input of an op that reduces
+ * has a part of the dimensions before the axis, or gaps there, the kernel is launched for each index of the outer ones:
+ * 1,024 times at most, and the launches before one that fails stay. The kernel stays loaded until
  * kiln_close, so that a graph may have captured the launch. The first kiln_options.loaded_max kernels stay so, and
  * further ones are got for each call: a host that captures one of these holds it with kiln_get_kernel for the life of
  * the graph. Parameters that the text names must be those of the kernel's template. On the cpu all cores compute, and
@@ -65,7 +67,7 @@ typedef struct kiln_tensor {
  * Tensors are borrowed for the call, their data until the work is done.
  * Errors: those of kiln_get, KILN_EINVAL (shapes, types, strides, counts; tensors of several devices), KILN_EALIGN,
  * KILN_EOVERLAP, KILN_ELAUNCH, KILN_ECAPTURE (the stream is being captured and the kernel is not loaded; the capture
- * goes on). Nothing is launched then. */
+ * goes on). Nothing is launched then, but for what is said above. */
 KILN_API kiln_status kiln_apply(kiln_service *service, const char *text, const kiln_tensor *outs, size_t out_count,
                                 const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
                                 void *stream, kiln_report *report);

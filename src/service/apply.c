@@ -246,8 +246,11 @@ static uint32_t vector_of(const kiln_device *device, const kiln__loop *loop, con
         const kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
         const uint32_t bytes = kiln__dtype_bytes((kiln__dtype)dtype);
         widest = bytes > widest ? bytes : widest;
-        if (loop->layouts[k] <= KILN__LAYOUT_ROW)
-            bits |= (uintptr_t)loop->data[k];
+        if (loop->layouts[k] > KILN__LAYOUT_ROW)
+            continue;
+        bits |= (uintptr_t)loop->data[k];
+        for (uint32_t d = loop->dims; d < loop->dims + loop->batches; d++)
+            bits |= (uintptr_t)loop->stride[k][d] * bytes;
     }
     const uint32_t aligned = (uint32_t)(bits & (0 - bits)); /* 0: by any number of bytes */
     if (bits % WORD == 0)

@@ -473,6 +473,8 @@ static void calculate_loop(const kiln__plan *plan, const kiln__loop *loop, kiln_
 static uintptr_t bits_of(const kiln__plan *plan, uint32_t bytes, const kiln__loop *loop, uint32_t k)
 {
     uintptr_t bits = (uintptr_t)loop->data[k];
+    for (uint32_t d = loop->dims; d < loop->dims + loop->batches; d++)
+        bits |= (uintptr_t)loop->stride[k][d] * bytes;
     if (plan->dims == 0)
         return bits;
     const uint32_t along = loop->layouts[k] == KILN__LAYOUT_CROSS ? 1 : 0;
@@ -481,6 +483,37 @@ static uintptr_t bits_of(const kiln__plan *plan, uint32_t bytes, const kiln__loo
     for (uint32_t d = 0; d < loop->dims; d++)
         bits |= d != along ? (uintptr_t)loop->stride[k][d] * bytes : 0;
     return bits;
+}
+
+/* Moves all arrays by so many elements of a dimension. */
+static void move_arrays(passing *p, const kiln__loop *loop, uint32_t d, int64_t by)
+{
+    const kiln__plan *plan = p->kernel->plan;
+    for (uint32_t i = 0, out = 0, in = loop->outputs; i < plan->arg_count; i++)
+        if (is_array(&plan->args[i])) {
+            const uint32_t k = plan->args[i].role == KILN__ARG_IN ? in++ : out++;
+            p->values[i] += (uintptr_t)(by * loop->stride[k][d]) * plan->args[i].bytes;
+        }
+}
+
+/* One launch for each index of the batches. */
+static kiln_status submit_batches(passing *p, const kiln__loop *loop, void *stream)
+{
+    const uint32_t end = loop->dims + loop->batches;
+    int64_t index[KILN__LOOP_DIMS] = { 0 };
+    kiln_status status = submit_arguments(p, loop->count, stream);
+    for (uint32_t d = loop->dims; d < end && status == KILN_OK;) {
+        if (index[d] + 1 == loop->extent[d]) {
+            move_arrays(p, loop, d, -index[d]);
+            index[d++] = 0;
+            continue;
+        }
+        move_arrays(p, loop, d, 1);
+        index[d]++;
+        status = submit_arguments(p, loop->count, stream);
+        d = loop->dims;
+    }
+    return status;
 }
 
 kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop *loop, const double *scalars,
@@ -509,5 +542,5 @@ kiln_status kiln__kernel_launch_loop(const kiln_kernel *kernel, const kiln__loop
             p.bits |= is_single(arg) ? 0 : bits_of(plan, arg->bytes, loop, k);
         }
     }
-    return status == KILN_OK ? submit_arguments(&p, loop->count, stream) : status;
+    return status == KILN_OK ? submit_batches(&p, loop, stream) : status;
 }

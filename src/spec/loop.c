@@ -13,6 +13,9 @@
 /* More elements would not fit into any memory, whatever their type is. */
 #define COUNT_MAX (INT64_MAX / 8)
 
+/* Launches of an op that reduces for one call: more take longer than to make the inputs contiguous first. */
+#define BATCHES_MOST 1024
+
 #define SAME_DTYPE(id) static_assert((int)KILN_##id == (int)KILN__DTYPE_##id, "a dtype has one number")
 SAME_DTYPE(F32);
 SAME_DTYPE(F64);
@@ -120,7 +123,7 @@ static kiln_status begin(building *b, kiln__loop *loop, const kiln_tensor *outs,
     b->loop = loop;
     b->placed = placed;
     b->report = report;
-    loop->span = 0;
+    loop->span = loop->batches = 0;
     loop->ordered = true;
     return take_tensors(b, outs, out_count, ins, in_count);
 }
@@ -262,7 +265,7 @@ static kiln_status find_range(building *b, uint32_t k)
     const int64_t *stride = b->loop->stride[k], *extent = b->loop->extent, bytes = b->bytes[k];
     int64_t low = 0, high = 0, reach = 0;
     bool is_far = false;
-    for (uint32_t d = 0; d < b->loop->dims; d++) {
+    for (uint32_t d = 0; d < b->loop->dims + b->loop->batches; d++) {
         int64_t *end = stride[d] < 0 ? &low : &high;
         is_far = is_far || __builtin_mul_overflow(stride[d], extent[d] - 1, &reach) ||
                  __builtin_add_overflow(*end, reach, end);
@@ -318,7 +321,7 @@ static bool is_same(const building *b, uint32_t i, uint32_t j)
 {
     const kiln__loop *loop = b->loop;
     return loop->data[i] == loop->data[j] && b->bytes[i] == b->bytes[j] &&
-           memcmp(loop->stride[i], loop->stride[j], loop->dims * sizeof(loop->stride[i][0])) == 0;
+           memcmp(loop->stride[i], loop->stride[j], (loop->dims + loop->batches) * sizeof(loop->stride[i][0])) == 0;
 }
 
 static kiln_status check_overlap(const building *b)
@@ -450,18 +453,23 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
 
 /* ---- Rows of an op that reduces */
 
-/* The shape to which the inputs broadcast, from its first dimension on. */
-static kiln_status find_common(building *b, int64_t shape[KILN_TENSOR_DIMS_MAX], uint32_t *ndim)
+/* The shape to which the inputs broadcast, the first and the last dimension of the axis, and the first dimension of one
+ * launch. */
+typedef struct reducing {
+    int64_t shape[KILN_TENSOR_DIMS_MAX];
+    uint32_t ndim, axis[2], first;
+} reducing;
+
+static kiln_status find_common(const building *b, reducing *r)
 {
     const uint32_t outputs = b->loop->outputs;
-    *ndim = 0;
     for (uint32_t k = outputs; k < b->loop->operands; k++)
-        *ndim = b->tensors[k]->ndim > *ndim ? b->tensors[k]->ndim : *ndim;
-    for (uint32_t d = 0; d < *ndim; d++)
-        shape[d] = 1;
+        r->ndim = b->tensors[k]->ndim > r->ndim ? b->tensors[k]->ndim : r->ndim;
+    for (uint32_t d = 0; d < r->ndim; d++)
+        r->shape[d] = 1;
     for (uint32_t k = outputs; k < b->loop->operands; k++)
         for (uint32_t d = 0; d < b->tensors[k]->ndim; d++) {
-            int64_t extent = b->tensors[k]->shape[d], *common = &shape[*ndim - b->tensors[k]->ndim + d];
+            int64_t extent = b->tensors[k]->shape[d], *common = &r->shape[r->ndim - b->tensors[k]->ndim + d];
             if (extent < 0)
                 return FAIL(b, KILN_EINVAL, "tensor %s: extent %" PRId64 " of dimension %u is below 0",
                             name_of(b, k).text, extent, d);
@@ -475,21 +483,122 @@ static kiln_status find_common(building *b, int64_t shape[KILN_TENSOR_DIMS_MAX],
     return KILN_OK;
 }
 
-/* The dimensions of the axis, from *first to *last. A tensor without dimensions has one element along any axis. */
-static kiln_status find_axis(const building *b, const kiln__axis *axis, uint32_t ndim, uint32_t *first, uint32_t *last)
+/* A tensor without dimensions has one element along any axis. */
+static kiln_status find_axis(const building *b, reducing *r, const kiln__axis *axis)
 {
-    const int count = ndim > 0 ? (int)ndim : 1;
+    const int count = r->ndim > 0 ? (int)r->ndim : 1;
     const int from = axis->first < 0 ? axis->first + count : axis->first,
               to = axis->last < 0 ? axis->last + count : axis->last;
-    *first = 0;
-    *last = ndim > 0 ? ndim - 1 : 0;
+    r->axis[0] = 0;
+    r->axis[1] = (uint32_t)count - 1;
     if (axis->all)
         return KILN_OK;
     if (from < 0 || to >= count || from > to)
         return FAIL(b, KILN_EINVAL, "axis %d is none of the %u dimensions of the tensors",
-                    from < 0 ? axis->first : axis->last, ndim);
-    *first = (uint32_t)from;
-    *last = (uint32_t)to;
+                    from < 0 ? axis->first : axis->last, r->ndim);
+    r->axis[0] = (uint32_t)from;
+    r->axis[1] = (uint32_t)to;
+    return KILN_OK;
+}
+
+static bool in_axis(const reducing *r, uint32_t d)
+{
+    return d >= r->axis[0] && d <= r->axis[1];
+}
+
+static bool is_empty(const kiln_tensor *tensor)
+{
+    for (uint32_t d = 0; d < tensor->ndim; d++)
+        if (tensor->shape[d] == 0)
+            return true;
+    return false;
+}
+
+/* The stride of an input along dimension d of the common shape; 0 where it has one element for all of that. */
+static int64_t stride_along(const building *b, const reducing *r, uint32_t k, uint32_t d)
+{
+    const kiln_tensor *tensor = b->tensors[k];
+    const uint32_t missing = r->ndim - tensor->ndim;
+    int64_t stride = 1;
+    if (d < missing || tensor->shape[d - missing] == 1)
+        return 0;
+    if (tensor->strides != NULL)
+        return is_empty(tensor) ? 1 : tensor->strides[d - missing]; /* no element is anywhere */
+    for (uint32_t i = d - missing + 1; i < tensor->ndim; i++)
+        __builtin_mul_overflow(stride, tensor->shape[i], &stride); /* find_range finds what is too far */
+    return stride;
+}
+
+/* How an input lies from a dimension on. */
+typedef enum place {
+    PLACE_SIMPLE,  /* it has all of the axis or none, all of the others or none, and no gaps */
+    PLACE_OF_AXIS, /* it has a part of the axis */
+    PLACE_BESIDE,  /* it has a part of the other dimensions */
+    PLACE_GAPS
+} place;
+
+static place place_of(const building *b, const reducing *r, uint32_t k, uint32_t from, kiln__layout *layout)
+{
+    bool one[2] = { true, true }, all[2] = { true, true }; /* beside the axis, and along it */
+    bool dense = true, empty = is_empty(b->tensors[k]);
+    int64_t step = 1;
+    for (uint32_t d = r->ndim; d-- > from;) {
+        const int64_t stride = stride_along(b, r, k, d);
+        const int part = in_axis(r, d);
+        if (r->shape[d] == 1)
+            continue;
+        one[part] = one[part] && stride == 0;
+        all[part] = all[part] && stride != 0;
+        dense = dense && (stride == 0 || stride == step || empty);
+        if (stride != 0)
+            __builtin_mul_overflow(step, r->shape[d], &step);
+    }
+    *layout = all[0] && all[1] ? KILN__LAYOUT_FULL
+              : all[1]         ? KILN__LAYOUT_ROW
+              : all[0]         ? KILN__LAYOUT_COLUMN
+                               : KILN__LAYOUT_ONE;
+    return !(one[1] || all[1]) ? PLACE_OF_AXIS : !(one[0] || all[0]) ? PLACE_BESIDE : dense ? PLACE_SIMPLE : PLACE_GAPS;
+}
+
+static kiln_status fail_place(const building *b, uint32_t k, place at)
+{
+    if (at == PLACE_GAPS)
+        return FAIL(b, KILN_EINVAL,
+                    "tensor %s: its elements along the axis and behind it have gaps: make it contiguous",
+                    name_of(b, k).text);
+    return FAIL(b, KILN_EINVAL, "tensor %s broadcasts along a part of the %s: expand it and make it contiguous",
+                name_of(b, k).text, at == PLACE_OF_AXIS ? "axis" : "dimensions behind the axis");
+}
+
+/* The layouts of all inputs from a dimension on, and whether these are simple. */
+static bool place_inputs(building *b, const reducing *r, uint32_t from)
+{
+    kiln__layout layouts[KILN__OPERANDS_MAX];
+    const uint32_t first = b->loop->outputs, count = b->loop->operands;
+    for (uint32_t k = first; k < count; k++)
+        if (place_of(b, r, k, from, &layouts[k]) != PLACE_SIMPLE)
+            return false;
+    for (uint32_t k = first; k < count; k++)
+        b->loop->layouts[k] = layouts[k];
+    return true;
+}
+
+/* Finds the first of the dimensions that one launch takes: all from the axis on, and as many before it as may be. Few
+ * tensors take more than one launch. */
+static kiln_status find_first(building *b, reducing *r)
+{
+    r->first = 0;
+    if (place_inputs(b, r, 0))
+        return KILN_OK;
+    for (uint32_t k = b->loop->outputs; k < b->loop->operands; k++) {
+        kiln__layout layout;
+        const place at = place_of(b, r, k, r->axis[0], &layout);
+        if (at != PLACE_SIMPLE)
+            return fail_place(b, k, at);
+    }
+    do
+        r->first++;
+    while (!place_inputs(b, r, r->first));
     return KILN_OK;
 }
 
@@ -497,61 +606,33 @@ static kiln_status check_contiguous(const building *b, uint32_t k)
 {
     const kiln_tensor *tensor = b->tensors[k];
     int64_t dense = 1;
-    for (uint32_t d = 0; d < tensor->ndim; d++)
-        if (tensor->shape[d] == 0) /* no element is anywhere */
-            return KILN_OK;
-    for (uint32_t d = tensor->ndim; d-- > 0 && tensor->strides != NULL;) {
+    for (uint32_t d = tensor->ndim; d-- > 0 && tensor->strides != NULL && !is_empty(tensor);) {
         if (tensor->shape[d] != 1 && tensor->strides[d] != dense)
-            return FAIL(b, KILN_EINVAL, "tensor %s: an op that reduces takes contiguous tensors: make it contiguous",
+            return FAIL(b, KILN_EINVAL, "tensor %s is written by an op that reduces: make it contiguous",
                         name_of(b, k).text);
         __builtin_mul_overflow(dense, tensor->shape[d], &dense);
     }
     return KILN_OK;
 }
 
-/* The layout of an input: whether it has all rows, and all of the axis. A part of either has none. */
-static kiln_status place_input(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
-{
-    const kiln_tensor *tensor = b->tensors[k];
-    bool one[2] = { true, true }, all[2] = { true, true }; /* along the rows, and along the axis */
-    for (uint32_t d = 0; d < ndim; d++) {
-        const uint32_t missing = ndim - tensor->ndim;
-        const int64_t extent = d < missing ? 1 : tensor->shape[d - missing];
-        const int part = d >= axis[0] && d <= axis[1];
-        one[part] = one[part] && extent == 1;
-        all[part] = all[part] && extent == shape[d];
-    }
-    if (!(one[0] || all[0]) || !(one[1] || all[1]))
-        return FAIL(b, KILN_EINVAL, "tensor %s broadcasts along a part of the %s: expand it and make it contiguous",
-                    name_of(b, k).text, one[0] || all[0] ? "axis" : "dimensions beside the axis");
-    b->loop->layouts[k] = all[0] && all[1] ? KILN__LAYOUT_FULL
-                          : all[1]         ? KILN__LAYOUT_ROW
-                          : all[0]         ? KILN__LAYOUT_COLUMN
-                                           : KILN__LAYOUT_ONE;
-    return check_contiguous(b, k);
-}
-
-/* Whether an output has the shape, without the axis where that is `left_out`, or else with the extent 1 there. */
-static bool has_shape(const kiln_tensor *tensor, const int64_t *shape, uint32_t ndim, const uint32_t axis[2],
-                      bool reduced, bool left_out)
+/* Whether an output has the shape: without the axis where that is `left_out`, or with 1 there where it is `reduced`. */
+static bool has_shape(const kiln_tensor *tensor, const reducing *r, bool reduced, bool left_out)
 {
     uint32_t next = 0;
-    for (uint32_t d = 0; d < ndim; d++) {
-        const bool inside = d >= axis[0] && d <= axis[1];
-        if (inside && left_out)
+    for (uint32_t d = 0; d < r->ndim; d++) {
+        if (in_axis(r, d) && left_out)
             continue;
-        if (next == tensor->ndim || tensor->shape[next++] != (inside && reduced ? 1 : shape[d]))
+        if (next == tensor->ndim || tensor->shape[next++] != (in_axis(r, d) && reduced ? 1 : r->shape[d]))
             return false;
     }
     return next == tensor->ndim;
 }
 
-static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
+static kiln_status place_output(building *b, const reducing *r, uint32_t k)
 {
     const kiln_tensor *tensor = b->tensors[k];
-    const bool full = has_shape(tensor, shape, ndim, axis, false, false);
-    if (!full && !has_shape(tensor, shape, ndim, axis, true, true) &&
-        !has_shape(tensor, shape, ndim, axis, true, false))
+    const bool full = has_shape(tensor, r, false, false);
+    if (!full && !has_shape(tensor, r, true, true) && !has_shape(tensor, r, true, false))
         return FAIL(b, KILN_EINVAL,
                     "tensor %s has neither the shape of the inputs nor this without the axis, or with 1 there",
                     name_of(b, k).text);
@@ -559,20 +640,50 @@ static kiln_status place_output(building *b, uint32_t k, const int64_t *shape, u
     return check_contiguous(b, k);
 }
 
-static kiln_status count_rows(building *b, const int64_t *shape, uint32_t ndim, const uint32_t axis[2])
+/* The dimensions before those of a launch, the innermost first. */
+static kiln_status count_batches(building *b, const reducing *r)
 {
     kiln__loop *loop = b->loop;
-    int64_t outer = 1, cols = 1, inner = 1, count = 1;
+    int64_t launches = 1, step[2]; /* of outputs that lack the axis, and of those that have it */
+    step[0] = loop->extent[1] * loop->extent[2];
+    step[1] = step[0] * loop->extent[0];
+    loop->batches = 0;
+    for (uint32_t d = r->first; d-- > 0 && loop->count > 0;) {
+        const uint32_t i = loop->dims + loop->batches;
+        if (r->shape[d] == 1)
+            continue;
+        if (r->shape[d] > BATCHES_MOST / launches || i == KILN__LOOP_DIMS)
+            return FAIL(b, KILN_EINVAL,
+                        "these inputs take a launch for each of more than %d parts before the axis: make them "
+                        "contiguous, and of one shape",
+                        BATCHES_MOST);
+        loop->extent[i] = r->shape[d];
+        for (uint32_t k = 0; k < loop->operands; k++)
+            loop->stride[k][i] =
+                k >= loop->outputs ? stride_along(b, r, k, d) : step[loop->layouts[k] == KILN__LAYOUT_FULL];
+        step[0] *= r->shape[d];
+        step[1] *= r->shape[d];
+        launches *= r->shape[d];
+        loop->batches++;
+    }
+    return KILN_OK;
+}
+
+static kiln_status count_rows(building *b, const reducing *r)
+{
+    kiln__loop *loop = b->loop;
+    int64_t launches = 1, outer = 1, cols = 1, inner = 1, count = 1;
     bool is_large = false;
-    for (uint32_t d = 0; d < ndim; d++) {
-        int64_t *part = d < axis[0] ? &outer : d <= axis[1] ? &cols : &inner;
-        is_large = __builtin_mul_overflow(*part, shape[d], part) || is_large;
-        is_large = __builtin_mul_overflow(count, shape[d] > 0 ? shape[d] : 1, &count) || is_large;
+    for (uint32_t d = 0; d < r->ndim; d++) {
+        int64_t *part = d < r->first ? &launches : d < r->axis[0] ? &outer : in_axis(r, d) ? &cols : &inner;
+        is_large = __builtin_mul_overflow(*part, r->shape[d], part) || is_large;
+        is_large = __builtin_mul_overflow(count, r->shape[d] > 0 ? r->shape[d] : 1, &count) || is_large;
     }
     if (is_large || count > COUNT_MAX)
         return FAIL(b, KILN_EINVAL, "the inputs broadcast to more elements than any memory has");
     loop->dims = inner > 1 ? 3 : 2;
     loop->extent[0] = cols;
+    outer = launches == 0 ? 0 : outer;
     loop->extent[1] = inner == 0 ? 0 : outer;
     loop->extent[2] = inner;
     loop->count = (uint64_t)(outer * (cols > 0 ? cols : 1) * inner);
@@ -584,7 +695,7 @@ static kiln_status count_rows(building *b, const int64_t *shape, uint32_t ndim, 
         loop->stride[k][1] = !beside ? 0 : full ? cols * inner : inner;
         loop->stride[k][2] = beside;
     }
-    return KILN_OK;
+    return count_batches(b, r);
 }
 
 static kiln_status check_placed(building *b)
@@ -596,29 +707,28 @@ static kiln_status check_placed(building *b)
         if (status == KILN_OK)
             status = find_range(b, k);
     }
-    return status == KILN_OK && b->placed ? check_overlap(b) : status;
+    return status == KILN_OK && b->placed && b->loop->count > 0 ? check_overlap(b) : status;
 }
 
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                                  size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report)
 {
-    int64_t shape[KILN_TENSOR_DIMS_MAX] = { 0 };
-    uint32_t ndim = 0, dims[2] = { 0, 0 };
+    reducing r = { .ndim = 0 };
     building b = { .loop = NULL };
     if (!are_few(out_count, in_count))
         return fail_counts(out_count, in_count, report);
     kiln_status status = begin(&b, out, outs, out_count, ins, in_count, placed, report);
     out->kind = KILN__LOOP_REDUCED;
     if (status == KILN_OK)
-        status = find_common(&b, shape, &ndim);
+        status = find_common(&b, &r);
     if (status == KILN_OK)
-        status = find_axis(&b, axis, ndim, &dims[0], &dims[1]);
-    for (uint32_t k = out->outputs; k < out->operands && status == KILN_OK; k++)
-        status = place_input(&b, k, shape, ndim, dims);
+        status = find_axis(&b, &r, axis);
+    if (status == KILN_OK)
+        status = find_first(&b, &r);
     for (uint32_t k = 0; k < out->outputs && status == KILN_OK; k++)
-        status = place_output(&b, k, shape, ndim, dims);
+        status = place_output(&b, &r, k);
     if (status == KILN_OK)
-        status = count_rows(&b, shape, ndim, dims);
+        status = count_rows(&b, &r);
     return status == KILN_OK ? check_placed(&b) : status;
 }
 
@@ -665,6 +775,7 @@ static void put_dense(kiln__loop *loop, uint32_t k)
 void kiln__loop_of_plan(kiln__loop *out, const kiln__plan *plan, uint64_t n)
 {
     out->dims = plan->dims;
+    out->batches = 0;
     out->outputs = plan->outputs;
     out->operands = plan->outputs + plan->inputs;
     out->count = n;

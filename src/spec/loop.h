@@ -16,13 +16,14 @@ typedef enum kiln__loop_kind {
                            dimension, rows that lie beside each other, the template columns */
 } kiln__loop_kind;
 
-/* A loop over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the innermost, along
- * which the first output has its smallest stride, to the outermost; of KILN__LOOP_CROSSED the second is the one along
- * which inputs are contiguous. None has the extent 1. */
+/* The loop of a launch over `count` elements. Operands are the outputs, then the inputs. Dimensions stand from the
+ * innermost, along which the first output has its smallest stride, to the outermost; of KILN__LOOP_CROSSED the second
+ * is the one along which inputs are contiguous. None has the extent 1. */
 typedef struct kiln__loop {
     kiln__loop_kind kind;
     uint32_t outputs, operands;
-    uint32_t dims; /* 0: one element, or none */
+    uint32_t dims;    /* 0: one element, or none */
+    uint32_t batches; /* further dimensions behind those, at each index of which the kernel is launched */
     bool
         ordered; /* the elements lie in the outputs as they are counted: the last dimension of the shape is innermost */
     uint64_t count;
@@ -46,9 +47,10 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
 
 /* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns, and the elements behind it
  * as a third dimension where there are several. The inputs broadcast to one shape. An output has this shape, or the
- * same without the axis, or with the extent 1 there; its layout is KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. All
- * tensors are contiguous. Of memory and `placed` the same holds. The count is not 0 where only the axis has no
- * elements.
+ * same without the axis, or with the extent 1 there; its layout is KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. Outputs
+ * are contiguous, and inputs along the axis and behind it. Where an input has a part of the dimensions before the axis,
+ * or gaps there, the outer ones of these become batches. Of memory and `placed` the same holds. The count is not 0
+ * where only the axis has no elements.
  * Errors: those of kiln__loop_make; KILN_EINVAL also where tensors do not lie so. */
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                                  size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report);

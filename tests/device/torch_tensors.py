@@ -85,6 +85,11 @@ def cases(device, shrink):
     for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16)):
         gate, up = real(8192, 28672, dtype=dtype), real(8192, 28672, dtype=dtype)
         yield f"SwiGLU, {name}", "op=silu(x) * y", [gate, up], lambda g, u: F.silu(g) * u, (), on_gpu
+    x, mask = real(64, 16, 256, 1024), real(64, 1, 1, 1024)  # a launch for each of 64
+    yield "softmax with a mask, (b, 1, 1, n)", "op=softmax(x * 0.125 + y)", [x, mask], \
+        lambda x, m: torch.softmax(x * 0.125 + m, -1), (), False
+    wide = real(64, 512, 4096)
+    yield "rms_norm of a part", "op=rms_norm(x)", [wide[:, 128:384]], lambda x: F.rms_norm(x, x.shape[-1:]), (), False
     p, m, g, v = (real(1 << 26) for _ in range(4))
     yield "Adam", ADAM, [p, m, g, v.abs()], adam, (0.001,), False
 

@@ -262,6 +262,106 @@ START_TEST(test_reduce__inputs_broadcast)
 }
 END_TEST
 
+/* The shape of the inputs below, and the element of an operand at the indices that count elements to i. */
+static const int64_t four[] = { 2, 3, 2, 5 };
+
+static int64_t offset_of(const int64_t *strides, int i)
+{
+    int64_t at = 0;
+    for (int d = 4; d-- > 0; i /= (int)four[d])
+        at += i % four[d] * strides[d];
+    return at;
+}
+
+/* Inputs have a part of the dimensions before the axis, or gaps or another order there. */
+START_TEST(test_reduce__a_launch_for_each_part)
+{
+    static const struct {
+        const char *axis;
+        int64_t x[4], y[4]; /* strides */
+    } cases[] = {
+        { "-1", { 30, 10, 5, 1 }, { 5, 0, 0, 1 } },     /* a mask of each of the first dimension */
+        { "-1", { 30, 10, 5, 1 }, { 10, 0, 5, 1 } },    /* of the first and the third */
+        { "-1", { 30, 10, 5, 1 }, { 0, 5, 0, 1 } },     /* of the second */
+        { "-1", { 30, 10, 5, 1 }, { 0, 1, 0, 0 } },     /* likewise one element */
+        { "-1", { 30, 10, 5, 1 }, { 3, 1, 0, 0 } },     /* a column of the first two */
+        { "-1", { 64, 20, 8, 1 }, { 30, 10, 5, 1 } },   /* gaps in front of the axis */
+        { "-1", { 10, 20, 5, 1 }, { 0, 0, 0, 1 } },     /* another order */
+        { "-1", { -30, 10, 5, 1 }, { 30, -10, 5, 1 } }, /* from behind */
+        { "(2,3)", { 30, 10, 5, 1 }, { 0, 10, 5, 1 } }, /* an axis of two dimensions */
+        { "1", { 64, 10, 5, 1 }, { 5, 0, 0, 0 } },      /* dimensions behind the axis */
+        { "2", { 30, 10, 5, 1 }, { 5, 0, 0, 1 } },      /* of which y has all */
+        { "2", { 30, 10, 5, 1 }, { 0, 2, 1, 0 } },      /* or none */
+    };
+    enum { COUNT_FOUR = 2 * 3 * 2 * 5 };
+    float from[256], with[256];
+    for (int i = 0; i < 256; i++) {
+        from[i] = (float)((i * 37) % 101);
+        with[i] = (float)((i * 23) % 51);
+    }
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        char text[64];
+        float most[COUNT_FOUR];
+        float *const first = from + (cases[k].x[0] < 0 ? 30 : 0), *const other = with + (cases[k].y[1] < 0 ? 20 : 0);
+        const kiln_tensor ins[] = { { first, NULL, KILN_F32, 4, four, cases[k].x },
+                                    { other, NULL, KILN_F32, 4, four, cases[k].y } },
+                          result = tensor(out, four, 4);
+        const int last = cases[k].axis[0] == '1' ? 1 : cases[k].axis[0] == '2' ? 2 : 3;
+        const bool two = cases[k].axis[0] == '(';
+        const int length = two ? 10 : (int)four[last], behind = last == 1 ? 10 : last == 2 ? 5 : 1;
+        snprintf(text, sizeof(text), "op=x+y-max(x+y) axis=%s", cases[k].axis);
+        memset(out, 0xa5, sizeof(out));
+        ck_assert_msg(kiln_apply(service, text, &result, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "case %zu: %s",
+                      k, report.message);
+        for (int i = 0; i < COUNT_FOUR; i++)
+            most[i] = first[offset_of(cases[k].x, i)] + other[offset_of(cases[k].y, i)];
+        for (int i = 0; i < COUNT_FOUR; i++) {
+            const int begin = i / (length * behind) * length * behind + i % behind;
+            float want = -1e30f;
+            for (int j = 0; j < length; j++)
+                want = fmaxf(want, most[begin + j * behind]);
+            ck_assert_msg(out[i] == most[i] - want, "case %zu: element %d is %g, not %g", k, i, (double)out[i],
+                          (double)(most[i] - want));
+        }
+    }
+}
+END_TEST
+
+/* Results without the axis, in several parts, and parts without elements. */
+START_TEST(test_reduce__parts_of_results)
+{
+    const int64_t rows[] = { 2, 3, 2 }, gaps[] = { 64, 20, 10, 2 }, apart[] = { 64, 20, 5, 1 };
+    float from[256];
+    for (int i = 0; i < 256; i++)
+        from[i] = (float)((i * 37) % 101);
+    kiln_tensor in = { from, NULL, KILN_F32, 4, four, apart };
+    const kiln_tensor result = tensor(out, rows, 3);
+    ck_assert_msg(kiln_apply(service, "op=sum(x)", &result, 1, &in, 1, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                  report.message);
+    for (int i = 0; i < 12; i++) {
+        float sum = 0;
+        for (int j = 0; j < 5; j++)
+            sum += from[offset_of(apart, i * 5 + j)];
+        ck_assert(out[i] == sum);
+    }
+    ck_assert(out[12] == -77);
+    in.strides = gaps;
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, &in, 1, NULL, 0, NULL, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor x: its elements along the axis and behind it have gaps"));
+
+    const int64_t none[] = { 0, 3, 2, 5 }, empty[] = { 2, 3, 2, 0 }, part[] = { 2, 1, 2, 1 };
+    kiln_tensor ins[] = { tensor(NULL, none, 4), tensor(y, part + 1, 3) }, nothing = tensor(NULL, none, 3);
+    ck_assert_msg(kiln_apply(service, "op=sum(x*y)", &nothing, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                  report.message);
+    ins[0] = tensor(NULL, empty, 4);
+    ins[1] = tensor(y, part, 4);
+    ck_assert_msg(kiln_apply(service, "op=sum(x)+c", &result, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                  report.message);
+    for (int i = 0; i < 12; i++)
+        ck_assert(out[i] == y[i / 6 * 2 + i % 2]);
+}
+END_TEST
+
 START_TEST(test_reduce__nothing_to_reduce)
 {
     const int64_t none[] = { A, 0 }, rows[] = { A }, zero[] = { 0, C };
@@ -305,13 +405,23 @@ START_TEST(test_reduce__refusals_name_the_tensor_and_change_nothing)
         for (int j = 0; j < ALL; j++)
             ck_assert(out[j] == -77);
     }
-    const int64_t rows[] = { A, B }, gaps[] = { 2 * B * C, C, 1 }, part[] = { B, C };
-    kiln_tensor ins[] = { tensor(x, whole, 3), tensor(y, part, 2) }, result = tensor(out, rows, 2);
-    ck_assert_int_eq(kiln_apply(service, "op=sum(x*y)", &result, 1, ins, 2, NULL, 0, NULL, &report), KILN_EINVAL);
-    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the dimensions beside the axis"));
-    ins[0].strides = gaps;
+    const int64_t rows[] = { A, B }, columns[] = { B, C }, part[] = { B, 1 }, gaps[] = { 1, 2 };
+    kiln_tensor ins[] = { tensor(x, whole, 3), tensor(y, part, 2) }, result = tensor(out, columns, 2);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x*y) axis=0", &result, 1, ins, 2, NULL, 0, NULL, &report),
+                     KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the dimensions behind the axis"));
+    result = tensor(out, rows, 1);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x*y) axis=(1,2)", &result, 1, ins, 2, NULL, 0, NULL, &report),
+                     KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor y broadcasts along a part of the axis"));
+    result = (kiln_tensor){ out, NULL, KILN_F32, 2, rows, gaps };
     ck_assert_int_eq(kiln_apply(service, "op=sum(x)", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EINVAL);
-    ck_assert_ptr_nonnull(strstr(report.message, "tensor x: an op that reduces takes contiguous tensors"));
+    ck_assert_ptr_nonnull(strstr(report.message, "tensor out is written by an op that reduces: make it contiguous"));
+    const int64_t many[] = { 2000, 1 }, lines[] = { 2, 1 };
+    ins[0] = (kiln_tensor){ x, NULL, KILN_F32, 2, many, lines };
+    result = tensor(out, many, 2);
+    ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "a launch for each of more than 1024 parts before the axis"));
     ins[0] = tensor(x, whole, 3);
     result = tensor(x + 1, whole, 3);
     ck_assert_int_eq(kiln_apply(service, "op=softmax", &result, 1, ins, 1, NULL, 0, NULL, &report), KILN_EOVERLAP);
@@ -363,6 +473,24 @@ START_TEST(test_reduce__each_length_of_rows_has_its_kernel)
 }
 END_TEST
 
+/* A mask of each batch takes a launch for each, of one kernel. */
+START_TEST(test_reduce__parts_have_one_kernel)
+{
+    const kiln_fake *fake = kiln_fake_open();
+    const int64_t shape[] = { 7, 8, 64, 64 }, of_batch[] = { 7, 1, 1, 64 };
+    kiln_options options = kiln_test_gpu_options();
+    kiln_close(service);
+    service = kiln_test_open(&options);
+    const size_t before = fake->launches(NULL, 0);
+    const kiln_tensor ins[] = { tensor((void *)0x1000000, shape, 4), tensor((void *)0x2000000, of_batch, 4) },
+                      result = tensor((void *)0x3000000, shape, 4);
+    ck_assert_msg(kiln_apply(service, "op=softmax(x+y)", &result, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                  report.message);
+    ck_assert_uint_eq(fake->launches(NULL, 0), before + 7);
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+}
+END_TEST
+
 /* Rows that begin between words have a kernel of narrower accesses, unless the text says how wide they are. */
 START_TEST(test_reduce__each_alignment_of_rows_has_its_kernel)
 {
@@ -404,10 +532,13 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__a_column_in_place);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);
+    tcase_add_test(tcase, test_reduce__a_launch_for_each_part);
+    tcase_add_test(tcase, test_reduce__parts_of_results);
     tcase_add_test(tcase, test_reduce__nothing_to_reduce);
     tcase_add_test(tcase, test_reduce__refusals_name_the_tensor_and_change_nothing);
     tcase_add_test(tcase, test_reduce__request_names_rows_and_their_length);
     tcase_add_test(tcase, test_reduce__each_length_of_rows_has_its_kernel);
+    tcase_add_test(tcase, test_reduce__parts_have_one_kernel);
     tcase_add_test(tcase, test_reduce__each_alignment_of_rows_has_its_kernel);
     suite_add_tcase(suite, tcase);
     return suite;
