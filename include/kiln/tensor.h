@@ -72,6 +72,23 @@ KILN_API kiln_status kiln_apply(kiln_service *service, const char *text, const k
                                 const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
                                 void *stream, kiln_report *report);
 
+/* The type and the shape of an output. Frozen layout. */
+typedef struct kiln_output {
+    kiln_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[KILN_TENSOR_DIMS_MAX];
+} kiln_output;
+
+/* Finds the outputs that an op gives for inputs: kiln_apply takes contiguous tensors of these types and shapes. Reads
+ * the text, and neither compiles nor looks at the data of the tensors.
+ *
+ *   outs, room  written, *count of them
+ *   text, ins   as for kiln_apply; the inputs may have any device
+ *
+ * Errors: those of kiln_spec_parse, KILN_EINVAL (shapes, types and counts, as for kiln_apply; room is below *count). */
+KILN_API kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service,
+                                        const char *text, const kiln_tensor *ins, size_t in_count, kiln_report *report);
+
 /* Gives the request whose program kiln_apply launches for such tensors, for kiln_get, kiln_submit or kiln_kept.
  * Compiles nothing. The data of the tensors may be NULL. *request borrows *spec, which the caller frees with
  * kiln_spec_free.

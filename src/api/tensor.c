@@ -34,6 +34,17 @@ kiln_status kiln_apply_request(kiln_spec **spec, kiln_request *request, kiln_ser
     return status;
 }
 
+kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
+                               const kiln_tensor *ins, size_t in_count, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(report, KILN__STAGE_SPEC, service,
+                count != NULL && service != NULL && text != NULL && (outs != NULL || room == 0) &&
+                    (ins != NULL || in_count == 0),
+                "count, service, text, outs and ins must not be NULL");
+    return kiln__apply_outputs(outs, room, count, service, text, ins, in_count, report);
+}
+
 /* ---- DLPack. Its codes stand here by value, so that the library needs none of its headers. */
 
 /* KILN_DTYPE_NONE for a type that Kiln does not have. A bool of old versions is an unsigned byte. */

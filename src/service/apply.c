@@ -209,11 +209,16 @@ static kiln_status check_open(const kiln_spec *spec, kiln_report *report)
     return KILN_OK;
 }
 
+static kiln_status fail_without_op(kiln_report *report)
+{
+    return FAIL(report, KILN_EINVAL, "the text has no op: write one, such as op=x+y");
+}
+
 static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_report *report)
 {
     const kiln__real *op = spec->fields.op;
     if (!spec->fields.op_set)
-        return FAIL(report, KILN_EINVAL, "the text has no op: write one, such as op=x+y");
+        return fail_without_op(report);
     if (op->indexed && !loop->ordered)
         return FAIL(report, KILN_EINVAL,
                     "the op takes the index, and the outputs are permuted: elements are counted as "
@@ -461,6 +466,76 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
     if (status == KILN_OK)
         status = make_spec(out, asked, &loop, vector_of(*device, &loop, outs, ins), outs, ins, report);
     kiln__spec_release(asked);
+    return status;
+}
+
+/* ---- Outputs */
+
+static kiln_status check_inputs(const kiln_spec *spec, size_t in_count, kiln_report *report)
+{
+    const kiln__real *op = spec->fields.op;
+    if (!spec->fields.op_set)
+        return fail_without_op(report);
+    if (op->inputs == in_count)
+        return KILN_OK;
+    return FAIL(report, KILN_EINVAL, "the op reads %u tensor%s, and %zu are given", op->inputs,
+                op->inputs == 1 ? "" : "s", in_count);
+}
+
+/* Sets the types of inputs, and their layouts where the op reduces. */
+static kiln_status type_inputs(kiln_spec **spec, const kiln__inputs *inputs, const kiln_tensor *ins, size_t in_count,
+                               kiln_report *report)
+{
+    kiln__text line = { 0 };
+    if (in_count == 0)
+        return KILN_OK;
+    append_types(&line, "dtype", ins, in_count);
+    for (size_t k = 0; k < in_count && (*spec)->fields.op->reductions > 0; k++)
+        kiln__text_printf(&line, "%s%s%s", k == 0 ? " layout=(" : ",", kiln__layout_name(inputs->layouts[k]),
+                          k + 1 == in_count ? ")" : "");
+    return set_fields(spec, &line, report);
+}
+
+/* A result of an op that reduces may lack the axis. */
+static void shape_output(kiln_output *out, const kiln__inputs *inputs, bool reduced, bool keep)
+{
+    out->ndim = 0;
+    for (uint32_t d = 0; d < inputs->ndim; d++) {
+        const bool along = reduced && d >= inputs->axis[0] && d <= inputs->axis[1];
+        if (!along || keep)
+            out->shape[out->ndim++] = along ? 1 : inputs->shape[d];
+    }
+}
+
+kiln_status kiln__apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
+                                const kiln_tensor *ins, size_t in_count, kiln_report *report)
+{
+    kiln__inputs inputs;
+    kiln_spec *spec;
+    *count = 0;
+    kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
+    if (status != KILN_OK)
+        return status;
+    status = check_inputs(spec, in_count, report);
+    if (status == KILN_OK)
+        status = check_open(spec, report);
+    const bool reduces = status == KILN_OK && spec->fields.op->reductions > 0;
+    if (status == KILN_OK)
+        status = kiln__loop_inputs(&inputs, ins, in_count, reduces ? &spec->fields.axis : NULL, report);
+    if (status == KILN_OK)
+        status = type_inputs(&spec, &inputs, ins, in_count, report);
+    if (status == KILN_OK)
+        status = kiln__spec_check_numbers(&spec->fields, report);
+    if (status == KILN_OK)
+        *count = spec->fields.op->outputs;
+    if (status == KILN_OK && room < *count)
+        status = FAIL(report, KILN_EINVAL, "the op has %zu outputs, and there is room for %zu", *count, room);
+    for (uint32_t k = 0; k < *count && status == KILN_OK; k++) {
+        outs[k].dtype = (kiln_dtype)kiln__spec_result(&spec->fields, k);
+        shape_output(&outs[k], &inputs, reduces && kiln__spec_out_layout(&spec->fields, k) == KILN__LAYOUT_COLUMN,
+                     spec->fields.keep);
+    }
+    kiln__spec_release(spec);
     return status;
 }
 

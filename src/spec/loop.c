@@ -451,7 +451,7 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
     return status;
 }
 
-/* ---- Rows of an op that reduces */
+/* ---- Inputs that broadcast, and rows of an op that reduces */
 
 /* The shape to which the inputs broadcast, the first and the last dimension of the axis, and the first dimension of one
  * launch. */
@@ -730,6 +730,31 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
     if (status == KILN_OK)
         status = count_rows(&b, &r);
     return status == KILN_OK ? check_placed(&b) : status;
+}
+
+kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__axis *axis,
+                              kiln_report *report)
+{
+    reducing r = { .ndim = 0 };
+    kiln__loop loop;
+    building b;
+    if (!are_few(1, in_count))
+        return fail_counts(1, in_count, report);
+    kiln_status status = begin(&b, &loop, NULL, 0, ins, in_count, false, report);
+    if (status == KILN_OK)
+        status = find_common(&b, &r);
+    if (status == KILN_OK && axis != NULL)
+        status = find_axis(&b, &r, axis);
+    if (status == KILN_OK && axis != NULL)
+        status = find_first(&b, &r);
+    if (status != KILN_OK)
+        return status;
+    out->ndim = r.ndim;
+    memcpy(out->shape, r.shape, sizeof(r.shape));
+    memcpy(out->axis, r.axis, sizeof(r.axis));
+    for (size_t k = 0; k < in_count; k++)
+        out->layouts[k] = axis != NULL ? loop.layouts[k] : KILN__LAYOUT_FULL;
+    return KILN_OK;
 }
 
 /* ---- The argument of strides: extents, the numbers that replace a division by them, and the strides of each array */

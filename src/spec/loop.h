@@ -55,6 +55,19 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                                  size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report);
 
+/* Inputs without outputs: the shape to which they broadcast, and for an op that reduces an axis its first and last
+ * dimension and the layout of each input, as kiln__loop_make_rows has them. */
+typedef struct kiln__inputs {
+    int64_t shape[KILN_TENSOR_DIMS_MAX];
+    uint32_t ndim, axis[2];
+    kiln__layout layouts[KILN__OPERANDS_MAX];
+} kiln__inputs;
+
+/* `axis` is NULL where the op reduces none. The data of tensors is not looked at.
+ * Errors: KILN_EINVAL (counts, types, shapes, and with an axis how the inputs lie). */
+kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__axis *axis,
+                              kiln_report *report);
+
 /* How operand k lies along the innermost dimension: KILN__LAYOUT_UNIT, _SAME or _ANY. */
 kiln__layout kiln__loop_layout(const kiln__loop *loop, uint32_t k);
 

@@ -91,6 +91,7 @@
     X(service, devices)          \
     X(service, call)             \
     X(service, apply)            \
+    X(service, outputs)          \
     X(service, reduce)           \
     X(service, phases)           \
     X(service, kept)             \

@@ -1,0 +1,133 @@
+/* kiln_apply_outputs: the types and shapes of results, refusals, and that kiln_apply takes such tensors. */
+#include "support/harness.h"
+#include "support/suites.h"
+#include <kiln/kiln.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static kiln_service *service;
+static kiln_report report = KILN_INIT(kiln_report);
+
+static void open_cpu(void)
+{
+    kiln_options options = kiln_test_options();
+    service = kiln_test_open(&options);
+}
+
+static void close_service(void)
+{
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+
+typedef struct shaped {
+    kiln_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[4];
+} shaped;
+
+static const struct {
+    const char *text;
+    shaped ins[3]; /* up to the first without a type */
+    shaped outs[3];
+} cases[] = {
+    { "op=x+y", { { KILN_F32, 2, { 3, 4 } }, { KILN_F16, 1, { 4 } } }, { { KILN_F32, 2, { 3, 4 } } } },
+    { "op=x+y", { { KILN_F16, 2, { 3, 1 } }, { KILN_BF16, 3, { 5, 1, 4 } } }, { { KILN_F32, 3, { 5, 3, 4 } } } },
+    { "op=x<y", { { KILN_I32, 0, { 0 } }, { KILN_I64, 1, { 0 } } }, { { KILN_BOOL, 1, { 0 } } } },
+    { "op=(x/2,x*2,x>2)",
+      { { KILN_I8, 1, { 7 } } },
+      { { KILN_F32, 1, { 7 } }, { KILN_I8, 1, { 7 } }, { KILN_BOOL, 1, { 7 } } } },
+    { "op=softmax", { { KILN_BF16, 3, { 2, 3, 4 } } }, { { KILN_BF16, 3, { 2, 3, 4 } } } },
+    { "op=sum(x)", { { KILN_I8, 3, { 2, 3, 4 } } }, { { KILN_I64, 2, { 2, 3 } } } },
+    { "op=sum(x) keep=1 axis=1", { { KILN_F16, 3, { 2, 3, 4 } } }, { { KILN_F16, 3, { 2, 1, 4 } } } },
+    { "op=(max(x),argmax(x),x-max(x)) axis=(0,1)",
+      { { KILN_F64, 3, { 2, 3, 4 } } },
+      { { KILN_F64, 1, { 4 } }, { KILN_I64, 1, { 4 } }, { KILN_F64, 3, { 2, 3, 4 } } } },
+    { "op=norm(x-y) axis=all", { { KILN_F32, 2, { 3, 4 } }, { KILN_F32, 2, { 3, 4 } } }, { { KILN_F32, 0, { 0 } } } },
+    { "op=max(x)+c", { { KILN_F32, 2, { 3, 4 } }, { KILN_F32, 2, { 3, 1 } } }, { { KILN_F32, 1, { 3 } } } },
+    { "op=max(x)+y", { { KILN_F32, 2, { 3, 4 } }, { KILN_F32, 2, { 3, 4 } } }, { { KILN_F32, 2, { 3, 4 } } } },
+    { "op=softmax(x+m)",
+      { { KILN_F32, 4, { 2, 3, 4, 5 } }, { KILN_F32, 4, { 2, 1, 1, 5 } } },
+      { { KILN_F32, 4, { 2, 3, 4, 5 } } } },
+};
+
+static size_t view(kiln_tensor out[3], const shaped given[3], void *data)
+{
+    size_t count = 0;
+    for (; count < 3 && given[count].dtype != KILN_DTYPE_NONE; count++)
+        out[count] = (kiln_tensor){ data, NULL, given[count].dtype, given[count].ndim, given[count].shape, NULL };
+    return count;
+}
+
+START_TEST(test_outputs__types_and_shapes)
+{
+    static double from[256], to[3][256];
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        kiln_tensor ins[3], outs[3];
+        kiln_output found[3];
+        size_t in_count = view(ins, cases[i].ins, NULL), count = 0;
+        const size_t wanted = view(outs, cases[i].outs, NULL);
+        ck_assert_msg(kiln_apply_outputs(found, 3, &count, service, cases[i].text, ins, in_count, &report) == KILN_OK,
+                      "%s: %s", cases[i].text, report.message);
+        ck_assert_uint_eq(count, wanted);
+        for (size_t k = 0; k < count; k++) {
+            const shaped *want = &cases[i].outs[k];
+            ck_assert_msg(found[k].dtype == want->dtype && found[k].ndim == want->ndim &&
+                              memcmp(found[k].shape, want->shape, want->ndim * sizeof(int64_t)) == 0,
+                          "%s: output %zu has type %d and %u dimensions", cases[i].text, k, (int)found[k].dtype,
+                          found[k].ndim);
+            outs[k] = (kiln_tensor){ to[k], NULL, found[k].dtype, found[k].ndim, found[k].shape, NULL };
+        }
+        view(ins, cases[i].ins, from);
+        ck_assert_msg(kiln_apply(service, cases[i].text, outs, count, ins, in_count, NULL, 0, NULL, &report) == KILN_OK,
+                      "%s: %s", cases[i].text, report.message);
+    }
+}
+END_TEST
+
+START_TEST(test_outputs__refusals)
+{
+    static const struct {
+        const char *text;
+        shaped ins[3];
+        const char *words;
+    } wrong[] = {
+        { "op=x+y", { { KILN_F32, 1, { 3 } } }, "the op reads 2 tensors, and 1 are given" },
+        { "op=relu6", { { KILN_F32, 1, { 3 } }, { KILN_F32, 1, { 3 } } }, "the op reads 1 tensor, and 2 are given" },
+        { "op=x+y", { { KILN_F32, 1, { 3 } }, { KILN_F32, 1, { 4 } } }, "does not broadcast with 3" },
+        { "op=x+y dtype=f32", { { KILN_F32, 1, { 3 } }, { KILN_F32, 1, { 3 } } }, "the tensors give dtype" },
+        { "op=sum(x) axis=2", { { KILN_F32, 1, { 3 } } }, "axis 2 is none of the 1 dimensions" },
+        { "op=reluu", { { KILN_F32, 1, { 3 } } }, "reluu" },
+        { "block=256", { { KILN_F32, 1, { 3 } } }, "the text has no op" },
+        { "op=bitwise_and(x,x)", { { KILN_F32, 1, { 3 } } }, "takes whole numbers, and gets those of f32" },
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        kiln_tensor ins[3];
+        kiln_output found[3];
+        size_t count = 9, in_count = view(ins, wrong[i].ins, NULL);
+        kiln_status status = kiln_apply_outputs(found, 3, &count, service, wrong[i].text, ins, in_count, &report);
+        ck_assert_msg(status != KILN_OK && count == 0 && strstr(report.message, wrong[i].words) != NULL, "%s: %s",
+                      wrong[i].text, report.message);
+    }
+    const int64_t shape[] = { 3 };
+    const kiln_tensor in = { NULL, NULL, KILN_F32, 1, shape, NULL };
+    size_t count = 0;
+    ck_assert_int_eq(kiln_apply_outputs(NULL, 0, &count, service, "op=(x,x+1)", &in, 1, &report), KILN_EINVAL);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_ptr_nonnull(strstr(report.message, "the op has 2 outputs, and there is room for 0"));
+}
+END_TEST
+
+Suite *kiln_test_service_outputs_suite(void)
+{
+    Suite *suite = suite_create("outputs");
+    TCase *tcase = tcase_create("outputs");
+    tcase_add_checked_fixture(tcase, open_cpu, close_service);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_outputs__types_and_shapes);
+    tcase_add_test(tcase, test_outputs__refusals);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
