@@ -30,6 +30,8 @@ RUN_ELSEWHERE = [
     (r"tests/fuzz/run\.sh ", "tools/check", "tests/fuzz/run.sh"),
     (r"build/fuzz/tests/fuzz/fuzz_\w+ ", "tests/fuzz/run.sh", "tests/fuzz/fuzz_$name"),
     (r"apt-get install |ldconfig$", "tests/consume/readme.py", '"ldconfig"'),
+    (r"pip install \S*tools/python", "tests/consume/wheel.py", '"install", "numpy"'),
+    (r"python -m kiln ", "tests/consume/wheel.py", '"-m", "kiln"'),
     (r"man kiln$", "tests/consume/run.sh", "share/man/man1/kiln.1"),
     (r"(KILN_LIBRARY=\S+ )?python3 docs/examples/pytorch/models\.py", "tests/cli/test_pytorch.py", '"models.py"'),
 ]

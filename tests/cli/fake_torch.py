@@ -1,4 +1,5 @@
-"""As much of PyTorch as docs/examples/pytorch needs, on NumPy arrays, for machines that have neither PyTorch nor a GPU.
+"""As much of PyTorch as docs/examples/pytorch and the Python module need, on NumPy arrays, for machines that have neither
+PyTorch nor a GPU.
 
 The tensors of its GPUs lie in host memory. `cuda.bind` is called with the number of a device that becomes current."""
 
@@ -22,6 +23,7 @@ class Device(str):
 
 
 class Tensor:
+    __module__ = "torch"
     layout = strided
 
     def __init__(self, array, dtype=float32, device="cpu", requires_grad=False, negated=False):
@@ -47,6 +49,15 @@ class Tensor:
     def is_contiguous(self):
         return self.array.flags.c_contiguous
 
+    def __iter__(self):
+        return map(self._like, self.array)
+
+    def stride(self):
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def new_empty(self, shape, dtype):
+        return Tensor(np.full(shape, 0x5A, dtype=_STORAGE[dtype]), dtype, self.device)
+
     def contiguous(self):
         return self._like(np.ascontiguousarray(self.array).reshape(self.shape))
 
@@ -64,8 +75,13 @@ class Tensor:
         return self
 
 
-def empty_like(tensor, dtype):
+def empty_like(tensor, dtype=None):
+    dtype = dtype or tensor.dtype
     return Tensor(np.full(tensor.shape, 0x5A, dtype=_STORAGE[dtype]), dtype, tensor.device)
+
+
+def randn(*shape, device="cpu"):
+    return Tensor(np.random.default_rng(1).standard_normal(shape), float32, device)
 
 
 def broadcast_tensors(*tensors):

@@ -42,6 +42,8 @@ static kiln_report report = KILN_INIT(kiln_report);
 static kiln_source source = KILN_INIT(kiln_source);
 static kiln_manifest manifest = KILN_INIT(kiln_manifest);
 static kiln_tensor outputs[1], operands[2];
+static kiln_output found[1];
+static size_t found_count;
 static const char *text;
 static void *out, *stream, *data, *x_device, *y_device, *x, *y;
 static const void *in, *inputs[1];
@@ -69,6 +71,19 @@ torch.cuda.bind = lambda index: stand_in.kiln_fake_context_set(ctypes.c_void_p(s
 torch.cuda.bind(0)
 x, y = (torch.Tensor([1.0] * 256, device="cuda:0") for _ in range(2))
 blocks = 1
+"""
+
+# What those that use the module take for granted: such a PyTorch beside NumPy.
+MODULE_BEFORE = f"""import ctypes, sys
+sys.path[:0] = [{os.path.join(ROOT, "tests", "cli")!r}, {os.path.join(ROOT, "tools", "python")!r}]
+import fake_torch
+sys.modules["torch"] = fake_torch
+from kiln import _library
+stand_in = ctypes.CDLL({FAKE_LIBCUDA!r})
+stand_in.kiln_fake_context_primary.restype = ctypes.c_void_p
+_library.session().device(0)
+fake_torch.cuda.bind = lambda index: stand_in.kiln_fake_context_set(ctypes.c_void_p(stand_in.kiln_fake_context_primary(index)))
+fake_torch.cuda.bind(0)
 """
 
 CMAKE_BEFORE = """cmake_minimum_required(VERSION 3.25)
@@ -290,11 +305,12 @@ class Blocks(KilnTest):
             self.skipTest("Python cannot load a library that is built with a sanitizer")
         for name in sorted({block.page for block in self.blocks("python")}):
             blocks = [block.text for block in self.blocks("python") if block.page == name]
-            uses_torch = any("kiln_torch" in text for text in blocks)
+            before = next((text for words, text in (("kiln_torch", TORCH_BEFORE), ("import kiln", MODULE_BEFORE))
+                           if any(words in block for block in blocks)), "")
             env = dict(self.sandbox.env, KILN_LIBRARY=os.path.join(BUILD, "src", "libkiln.so"))
-            if uses_torch:
+            if before:
                 env.update(KILN_DEVICE="cuda:0", KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="sm=90,devices=2")
-            result = subprocess.run([sys.executable, "-B", "-"], input="\n".join([TORCH_BEFORE if uses_torch else "", *blocks]),
+            result = subprocess.run([sys.executable, "-B", "-"], input="\n".join([before, *blocks]),
                                     cwd=self.sandbox.directory, env=env, capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 0, f"{name}\n{result.stderr}")
 

@@ -27,6 +27,24 @@ install(TARGETS kiln_worker EXPORT KilnTargets
     RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln_runtime)
 install(TARGETS kiln_shared EXPORT KilnTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kiln_runtime NAMELINK_COMPONENT kiln_development)
+# A wheel has no links: the files have the names by which the loader asks for them.
+if(KILN_BUNDLE_DEPS)
+    set_target_properties(kiln_shared PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(CODE [[
+        file(GET_RUNTIME_DEPENDENCIES RESOLVED_DEPENDENCIES_VAR needed LIBRARIES "$<TARGET_FILE:kiln_shared>"
+            PRE_INCLUDE_REGEXES "^lib(uv|jansson)\\.so" PRE_EXCLUDE_REGEXES ".*")
+        foreach(library IN LISTS needed)
+            get_filename_component(name "${library}" NAME)
+            file(REAL_PATH "${library}" file)
+            file(COPY_FILE "${file}" "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/${name}")
+        endforeach()
+        foreach(package libuv1 libjansson4 libsodium-dev libxxhash-dev) # whose licences ask for their notices
+            if(EXISTS "/usr/share/doc/${package}/copyright")
+                file(COPY_FILE "/usr/share/doc/${package}/copyright"
+                    "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/doc/Kiln/${package}.txt")
+            endif()
+        endforeach()]] COMPONENT kiln_runtime)
+endif()
 install(TARGETS kiln_static EXPORT KilnStaticTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kiln_development)
 install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${package_dir} COMPONENT kiln_development)

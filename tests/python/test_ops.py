@@ -1,0 +1,167 @@
+"""kiln.op on NumPy arrays: results beside NumPy's, shapes and types, refusals, definitions, threads and forks."""
+
+import os
+import shutil
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+from support import OWN
+
+
+def setUpModule():
+    """Imports the module, whose service opens with the first op."""
+    global kiln
+    if os.environ.get("KILN_SANITIZE"):
+        raise unittest.SkipTest("Python cannot load a library that is built with a sanitizer")
+    cache = tempfile.mkdtemp(prefix="kiln-python-")
+    unittest.addModuleCleanup(shutil.rmtree, cache, ignore_errors=True)
+    for name in OWN:
+        os.environ.pop(name, None)
+    os.environ.update(KILN_CACHE_DIR=cache, KILN_LIBCUDA="/nowhere")
+    import kiln as imported
+    kiln = imported
+
+
+def values(*shape, dtype=np.float32, seed=1):
+    return (np.random.default_rng(seed).standard_normal(shape) * 3).astype(dtype)
+
+
+class Ops(unittest.TestCase):
+    def assert_refused(self, error, words, function, *args, **options):
+        with self.assertRaises(error) as caught:
+            function(*args, **options)
+        self.assertIn(words, str(caught.exception))
+        self.assertEqual(len(str(caught.exception).splitlines()), 1)
+
+    def test_expressions(self):
+        x, b, gate = values(40, 30), values(30, seed=2), values(40, 1, seed=3)
+        np.testing.assert_array_equal(kiln.op("(x + b) * gate")(x, b, gate), (x + b) * gate)
+        np.testing.assert_array_equal(kiln.op("x > y ? x : y")(x, x[::-1]), np.maximum(x, x[::-1]))
+        np.testing.assert_allclose(kiln.op("softmax")(x), np.exp(x) / np.exp(x).sum(1, keepdims=True), rtol=1e-5)
+        np.testing.assert_allclose(kiln.op("hardtanh(-1,0.5)")(x), np.clip(x, -1, 0.5))
+
+    def test_types_and_shapes(self):
+        for text, given, want in (
+                ("x + y", [values(3, 1), values(4, dtype=np.float16)], (np.float32, (3, 4))),
+                ("x / 2", [np.arange(6)], (np.float32, (6,))),
+                ("x < y", [np.arange(6), np.arange(6, dtype=np.int8)], (np.bool_, (6,))),
+                ("sum(x)", [np.ones((2, 3), np.uint8)], (np.int64, (2,))),
+                ("sum(x) axis=0 keep=1", [values(2, 3)], (np.float32, (1, 3))),
+                ("mean(x) axis=all", [values(2, 3, dtype=np.float64)], (np.float64, ())),
+                ("x * 2", [values()], (np.float32, ())),
+                ("x + y", [values(0, 3), values(3)], (np.float32, (0, 3)))):
+            got = kiln.op(text)(*given)
+            self.assertEqual((got.dtype.type, got.shape), want, text)
+
+    def test_several_outputs(self):
+        x = values(5, 7)
+        most, where = kiln.op("(max(x), argmax(x))")(x)
+        np.testing.assert_array_equal(most, x.max(1))
+        np.testing.assert_array_equal(where, x.argmax(1))
+
+    def test_strides(self):
+        x, y = values(6, 8), values(8, 6, seed=2)
+        add = kiln.op("x + y")
+        for a, b in ((x, y.T), (x.T, y), (x[:, ::2], y[::2].T), (x[::-1], x), (x[:, ::-1], x), (x[0], x)):
+            np.testing.assert_array_equal(add(a, b), a + b)
+        record = np.zeros(9, dtype=[("tag", "i1"), ("value", "f4")])
+        record["value"] = np.arange(9)
+        np.testing.assert_array_equal(kiln.op("x + 1")(record["value"]), np.arange(9) + 1)
+        odd = np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32)
+        for _ in range(2):  # and after an aligned one of the same shape
+            np.testing.assert_array_equal(kiln.op("x + 2")(odd), np.full(10, 2))
+            np.testing.assert_array_equal(kiln.op("x + 2")(np.ones(10, np.float32)), np.full(10, 3))
+
+    def test_rows_that_kiln_refuses_are_copied(self):
+        x = values(1500, 6)
+        for view in (x.T, x[:, ::2], x[:, :3]):  # gaps along the axis, and more rows than launches
+            for _ in range(2):
+                np.testing.assert_allclose(kiln.op("sum(x)")(view), view.sum(1), rtol=1e-4, atol=1e-4)
+
+    def test_out(self):
+        x, out = values(5, 4), np.zeros((5, 4), np.float32)
+        add = kiln.op("x + y")
+        self.assertIs(add(x, x, out=out), out)
+        np.testing.assert_array_equal(out, x + x)
+        across = np.zeros((4, 5), np.float32).T
+        add(x, x, out=across)
+        np.testing.assert_array_equal(across, x + x)
+        add(out, x, out=out)
+        np.testing.assert_array_equal(out, x + x + x)
+        both = np.zeros(5, np.float32), np.zeros(5, np.float32)
+        self.assertIs(kiln.op("(x, x + 1)")(x[:, 0], out=both), both)
+        np.testing.assert_array_equal(both[1], x[:, 0] + 1)
+        self.assert_refused(kiln.Error, "overlap", kiln.op("x + 1"), x[0, 1:],
+                            out=x[0, :-1])
+        self.assert_refused(kiln.Error, "does not broadcast to the 4 of out", add, x, x, out=out[:4])
+        out.setflags(write=False)
+        self.assert_refused(ValueError, "out is read-only", add, x, x, out=out)
+
+    def test_scalars_and_names(self):
+        x, y = values(9), values(9, seed=2)
+        step = kiln.op("p - ?rate * g")
+        np.testing.assert_allclose(step(x, y, rate=0.5), x - 0.5 * y, rtol=1e-6)
+        np.testing.assert_allclose(step(g=y, p=x, rate=2), x - 2 * y, rtol=1e-6)
+        np.testing.assert_array_equal(kiln.op("hardtanh(?,?)")(x, lo=-1, hi=2), np.clip(x, -1, 2))
+        self.assertEqual((step.inputs, step.scalars), (("p", "g"), ("rate",)))
+        self.assertEqual(repr(step), "kiln.op('p - ?rate * g')")
+        self.assertIs(step, kiln.op("p - ?rate * g"))
+
+    def test_refusals(self):
+        x, add = values(8), kiln.op("x + y")
+        refused = self.assert_refused
+        refused(kiln.Error, "a value is missing at the end", kiln.op, "x +")
+        refused(kiln.Error, "did you mean hardsigmoid?", kiln.op, "hardsigmod(x)")
+        refused(TypeError, "takes 2 arrays, got 1", add, x)
+        refused(TypeError, "takes 2 arrays, got 3", add, x, x, x)
+        refused(TypeError, "got 'x' twice", add, x, x=x)
+        refused(TypeError, "has no argument 'z': it takes x, y", add, x, z=x)
+        refused(TypeError, "misses rate", kiln.op("p - ?rate * g"), x, x)
+        refused(TypeError, "got float; a number that changes is a scalar, ?name in the text", add, 1.0, x)
+        refused(TypeError, "got float", add, x, 1.0)
+        refused(TypeError, "arrays of complex64 are none of", add, x, x.astype(np.complex64))
+        refused(kiln.Error, "does not broadcast with 8", add, x, x[:3])
+        refused(kiln.Error, "takes whole numbers, and gets those of f32", kiln.op("bitwise_and(x, y)"), x, x)
+        with self.assertRaises(kiln.Error) as caught:
+            add(x, x[:3])
+        self.assertEqual(caught.exception.status, -1)
+
+    def test_definitions(self):
+        kiln.define_op("python_twice(x) = x + x")
+        x = values(5)
+        np.testing.assert_array_equal(kiln.op("python_twice(x)")(x), x + x)
+        self.assert_refused(kiln.Error, "python_wrong", kiln.define_op, "python_wrong(x) = x +")
+
+    def test_threads(self):
+        x, failures = values(1000), []
+        add = kiln.op("x + 3 * y")
+
+        def work(seed):
+            y = values(1000, seed=seed)
+            for _ in range(200):
+                if not np.allclose(add(x, y), x + 3 * y):
+                    failures.append(seed)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_fork(self):
+        kiln.define_op("python_before(x) = x * 5")
+        before, x = kiln.op("python_before(x)"), values(100)
+        before(x)
+        child = os.fork()
+        if child == 0:
+            good = np.array_equal(before(x), x * 5) and np.array_equal(kiln.op("x - 1")(x), x - 1)
+            os._exit(0 if good else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        np.testing.assert_array_equal(before(x), x * 5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,208 @@
+"""The module on PyTorch's tensors: on the cpu, and what it launches on the GPUs of the stand-in driver.
+
+PyTorch need not be here: fake_torch.py takes its place. Where it can be imported, its own tensors are tried as well."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import fake_torch as torch
+from support import FAKE_LIBCUDA, OWN, compiler_builds_for_gpus, KilnTest
+
+TEXT = """extern "C" __global__ void scale(float *y, const float *x, float factor, long long n, short s, double d) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] * factor + s + d; }
+template <class T, int N> __global__ void fill(T *y, T value) { y[threadIdx.x] = value * N; }
+struct pair { int a, b; };
+extern "C" __global__ void sum(int *y, pair p) { *y = p.a + p.b; }
+"""
+REAL = """
+import torch, torch.nn.functional as F, kiln
+torch.manual_seed(1)
+x, y = torch.randn(2, 20, 30)
+assert torch.equal(kiln.op("x + y")(x, y), x + y)
+assert torch.equal(kiln.elementwise("hardtanh(-1,0.5)")(x), F.hardtanh(x, -1, 0.5))
+assert torch.equal(kiln.op("x + y")(x.t(), y.t()), (x + y).t())
+half = x.bfloat16()
+assert torch.allclose(kiln.op("softmax")(half).float(), torch.softmax(half, -1).float(), atol=4e-3)
+assert kiln.op("sum(x)")(x.to(torch.int8)).dtype == torch.int64
+assert torch.equal(kiln.op("copy")(torch._neg_view(x)), -x)
+version = x._version
+assert kiln.op("relu6")(x, out=x) is x and x._version == version + 1
+try:
+    kiln.op("relu6")(torch.nn.Parameter(x))
+    raise SystemExit("no refusal")
+except RuntimeError as error:
+    assert "no gradient" in str(error), error
+with torch.no_grad():
+    kiln.op("relu6")(torch.nn.Parameter(x))
+print("real")
+"""
+
+
+class Launch(ctypes.Structure):  # kiln_fake_launch
+    _fields_ = [("name", ctypes.c_char * 64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("cluster", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("cooperative", ctypes.c_int),
+                ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p), ("parameter_count", ctypes.c_uint),
+                ("parameters", ctypes.c_uint64 * 8)]
+
+
+def setUpModule():
+    global kiln, fake
+    if os.environ.get("KILN_SANITIZE"):
+        raise unittest.SkipTest("Python cannot load a library that is built with a sanitizer")
+    cache = tempfile.mkdtemp(prefix="kiln-python-")
+    unittest.addModuleCleanup(shutil.rmtree, cache, ignore_errors=True)
+    for name in (*OWN, "KILN_STRICT", "KILN_ISOLATE", "KILN_WORKER"):
+        os.environ.pop(name, None)
+    os.environ.update(KILN_CACHE_DIR=cache, KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="sm=90,devices=2")
+    sys.modules["torch"] = torch
+    import kiln as imported
+    kiln = imported
+    fake = ctypes.CDLL(FAKE_LIBCUDA)
+    for name in ("context_primary", "stream_new"):
+        getattr(fake, "kiln_fake_" + name).restype = ctypes.c_void_p
+
+
+class OnCpu(KilnTest):
+    def test_results(self):
+        x, y = torch.Tensor([[1, -2, 3]]), torch.Tensor([[4], [5]])
+        got = kiln.op("x + y")(x, y)
+        self.assertEqual((got.dtype, got.device, got.array.tolist()), (torch.float32, "cpu", [[5, 2, 7], [6, 3, 8]]))
+        self.assertEqual(kiln.op("x < y")(x, y).array.tolist(), [[True] * 3] * 2)
+        self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2], negated=True)).array.tolist(), [-1.5, 2])
+        self.assertEqual(kiln.op("sum(x)")(torch.Tensor(np.ones((3, 4)).T)).array.tolist(), [3] * 4)
+
+    def test_out(self):
+        x, out = torch.Tensor([[-1, 2, 9]]), torch.Tensor(np.zeros((1, 3)))
+        for version in (1, 2):
+            self.assertIs(kiln.op("relu6")(x, out=out), out)
+            self.assertEqual((out.array.tolist(), out._version), ([[0, 2, 6]], version))
+        for _ in range(2):
+            with self.assertRaisesRegex(ValueError, "out has a gradient"):
+                kiln.op("relu6")(x, out=torch.Tensor(np.zeros((1, 3)), requires_grad=True))
+
+    def test_gradients(self):
+        relu6, x = kiln.op("relu6"), torch.Tensor([7], requires_grad=True)
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, "no gradient"):
+                relu6(x)
+            with torch.no_grad():
+                self.assertEqual(relu6(x).array.tolist(), [6])
+
+    def test_refusals(self):
+        x = torch.Tensor(np.ones(8))
+        for words, arguments in (("complex64", (x, torch.Tensor([1], torch.complex64))),
+                                 ("on meta", (torch.Tensor([1], device="meta"), x)),
+                                 ("arrays of one library", (x, np.ones(8)))):
+            with self.assertRaisesRegex(TypeError, words):
+                kiln.op("x + y")(*arguments)
+        with self.assertRaisesRegex(kiln.Error, "copy them to one device"):
+            kiln.op("x + y")(x, torch.Tensor(np.ones(8), device="cuda:0"))
+
+
+class OnGpu(KilnTest):
+    """Launches on the stand-in driver, which records them."""
+
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        from kiln import _library
+        fake.kiln_fake_reset()
+        torch.cuda.streams = (0, 0)
+        _library.session().device(0), _library.session().device(1)
+        contexts = [ctypes.c_void_p(fake.kiln_fake_context_primary(i)) for i in range(2)]
+        self.contexts = [context.value for context in contexts]
+        torch.cuda.bind = lambda index: fake.kiln_fake_context_set(contexts[index])
+        torch.cuda.bind(0)
+        self.addCleanup(fake.kiln_fake_context_set, None)
+
+    def launches(self):
+        found = (Launch * 64)()
+        return list(found[:fake.kiln_fake_launches(found, ctypes.c_size_t(64))])
+
+    def tensor(self, count=256, device="cuda:0", dtype=torch.float32):
+        return torch.Tensor(np.ones(count), dtype, device)
+
+    def test_devices_and_streams(self):
+        add = kiln.op("x + y")
+        streams = [fake.kiln_fake_stream_new(ctypes.c_void_p(context)) for context in self.contexts]
+        self.addCleanup(lambda: [fake.kiln_fake_stream_free(ctypes.c_void_p(stream)) for stream in streams])
+        for torch.cuda.streams in ((0, 0), streams):
+            for index in (1, 0, 1):
+                x, y = self.tensor(device=f"cuda:{index}"), self.tensor(device=f"cuda:{index}")
+                out = add(x, y)
+                launch = self.launches()[-1]
+                self.assertEqual(out.device, x.device)
+                self.assertEqual(launch.context, self.contexts[index])
+                self.assertEqual(launch.stream or 0, torch.cuda.streams[index])
+                self.assertEqual(set(launch.parameters[:4]), {out.data_ptr(), x.data_ptr(), y.data_ptr(), 256})
+        module = kiln.load_inline("scale", TEXT, "sum")
+        for given, want in ((None, streams[0]), (streams[0], streams[0]), (0, 0)):
+            module.sum[1, 1](self.tensor(), (ctypes.c_int32 * 2)(5, 6), stream=given)
+            self.assertEqual(self.launches()[-1].stream or 0, want)
+        self.assertEqual(torch.cuda.current, 0)
+
+    def test_load_inline(self):
+        x, y, n = self.tensor(), self.tensor(), 1 << 40
+        module = kiln.load_inline("scale", [TEXT], ["scale", "fill<float, 3>", "sum"], with_cuda=True,
+                                  extra_cuda_cflags=["-O3", "--use_fast_math"])
+        module.scale[(2, 3), 128](y, x, 2.0, n, -3, 0.5)
+        launch = self.launches()[-1]
+        self.assertEqual((launch.name, list(launch.grid), list(launch.block)), (b"scale", [2, 3, 1], [128, 1, 1]))
+        self.assertEqual(launch.parameters[:6], [y.data_ptr(), x.data_ptr(), 0x40000000, n, 0xFFFD, 0x3FE0 << 48])
+        module["fill<float, 3>"](1, 256, y, 1.0, shared=1024, cluster=(1, 1, 1))
+        launch = self.launches()[-1]
+        self.assertEqual((launch.shared, list(launch.cluster), launch.parameter_count), (1024, [1, 1, 1], 2))
+        module.sum(1, 1, y, (ctypes.c_int32 * 2)(5, 6), cooperative=True)
+        self.assertEqual((self.launches()[-1].parameters[1], self.launches()[-1].cooperative), (5 | 6 << 32, 1))
+        module.sum(1, 1, self.tensor(device="cuda:1"), (ctypes.c_int32 * 2)(5, 6))
+        self.assertEqual(self.launches()[-1].context, self.contexts[1])
+
+    def test_load_inline_refuses(self):
+        x, other, host = self.tensor(), self.tensor(device="cuda:1"), torch.Tensor(np.ones(8))
+        scale = kiln.load_inline("scale", TEXT, "scale").scale
+        before = len(self.launches())
+        for error, words, arguments in ((TypeError, "takes 6 arguments, got 1", (x,)),
+                                        (RuntimeError, "argument 1 of scale is on cuda:1", (x, other, 1.0, 1, 1, 1.0)),
+                                        (RuntimeError, "argument 1 is on the cpu", (x, host, 1.0, 1, 1, 1.0)),
+                                        (RuntimeError, "argument 0 is on the cpu", (host, x, 1.0, 1, 1, 1.0)),
+                                        (RuntimeError, "argument 1 is on the cpu", (x, np.ones(8), 1.0, 1, 1, 1.0)),
+                                        (TypeError, "argument 4 of scale is 2 bytes", (x, x, 1.0, 1, 1 << 16, 1.0)),
+                                        (TypeError, "argument 3 of scale", (x, x, 1.0, "1", 1, 1.0)),
+                                        (RuntimeError, "is 4 bytes, got 8", (x, x, x, 1, 1, 1.0))):
+            with self.assertRaisesRegex(error, words):
+                scale(1, 32, *arguments)
+        self.assertEqual(len(self.launches()), before)
+        with self.assertRaisesRegex(kiln.Error, "scale"):
+            kiln.load_inline("scale", TEXT, "scale").nothing(1, 1)
+        with self.assertRaisesRegex(kiln.Error, r"broken.cu\(2\)"):
+            kiln.load_inline("broken", "\n__global__ void f() { x; }", "f")
+        with self.assertRaisesRegex(RuntimeError, "cpp_sources was given. Kiln compiles code for the GPU only"):
+            kiln.load_inline("scale", TEXT, "scale", cpp_sources="void scale();")
+        with self.assertRaisesRegex(RuntimeError, "includes torch/extension.h"):
+            kiln.load_inline("scale", "#include <torch/extension.h>\n" + TEXT, "scale")
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'colour'"):
+            kiln.load_inline("scale", TEXT, "scale", colour=1)
+        with self.assertWarnsRegex(UserWarning, "extra_cflags has no effect: no C"):
+            kiln.load_inline("scale", TEXT, "scale", extra_cflags=["-O3"])
+
+
+class RealTorch(KilnTest):
+    def test_real(self):
+        env = dict(self.env, KILN_LIBCUDA="/nowhere")
+        found = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True, check=False)
+        if found.returncode != 0:
+            self.skipTest("no PyTorch")
+        result = subprocess.run([sys.executable, "-B", "-c", REAL], env=env, text=True, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(result.stdout, "real\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,209 @@
+"""Ops by text: kiln.op("gelu(x + b) * gate") is a function of arrays."""
+
+import ctypes
+import functools
+import struct
+from ctypes import addressof, byref, c_size_t
+from threading import get_ident
+
+from ._arrays import kind_of
+from ._library import (EINVAL, OUTPUTS_MAX, ROLE_IN, ROLE_SCALAR, Error, Output, define, lib, mine, must, session,
+                       spec_params)
+
+_TENSOR = struct.Struct("@PPiIPP")  # kiln_tensor
+_WORDS = _TENSOR.size // ctypes.sizeof(ctypes.c_size_t)  # of a tensor; the first is the address of its elements
+
+
+def _dense(shape):
+    steps, step = [], 1
+    for extent in reversed(shape):
+        steps.append(step)
+        step *= extent
+    return tuple(reversed(steps))
+
+
+class Plan:
+    """How a call of an op runs on arrays of some types, shapes, strides and device.
+
+    The library reads a block of tensors, of which a call sets the addresses of the elements. Each thread has its own."""
+
+    def __init__(self, op, kind, inputs, outs):
+        self.op, self.kind, self.copies, self.blocks = op, kind, False, {}
+        self.session = session()
+        facts = [kind.facts(array) for array in inputs]
+        self.device = facts[0][3] if facts else kind.facts(outs[0])[3]
+        self.in_count = len(inputs)
+        if outs is None:
+            self.facts = [(*result, self.device) for result in self._find_outputs(facts)]
+            self.make = [kind.maker(code, shape, inputs) for code, shape, _, _ in self.facts]
+        else:
+            self.facts, self.make = [kind.facts(array) for array in outs], None
+        self.out_count = len(self.facts)
+        self.facts += facts
+        self.guard = kind.guard(self.device)
+
+    def _find_outputs(self, facts):
+        found, count = (Output * OUTPUTS_MAX)(), c_size_t()
+        words, keep = self._block(facts)
+        must(lib.kiln_apply_outputs(found, OUTPUTS_MAX, byref(count), self.session.service, self.op.spec, words,
+                                    self.in_count, mine.pointer))
+        shapes = [(out.dtype, tuple(out.shape[:out.ndim])) for out in found[:count.value]]
+        return [(code, shape, _dense(shape)) for code, shape in shapes]
+
+    def _block(self, facts):
+        """The structs of tensors as words, and what they point to."""
+        words, keep = (ctypes.c_size_t * (_WORDS * len(facts)))(), []
+        for i, (code, shape, strides, device) in enumerate(facts):
+            sizes, steps = ((ctypes.c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+            keep += sizes, steps
+            _TENSOR.pack_into(words, i * _TENSOR.size, 0, self.session.device(device), code, len(shape),
+                              addressof(sizes), addressof(steps))
+        return words, keep
+
+    def _new_block(self):
+        words, keep = self._block(self.facts)
+        ins = addressof(words) + self.out_count * _TENSOR.size
+        block = self.blocks[get_ident()] = words, addressof(words), ins, mine.pointer, keep
+        return block
+
+    def run(self, inputs, outs=None, numbers=None):
+        """The results of a call; `outs` where these are given."""
+        kind, device = self.kind, self.device
+        if self.copies:
+            inputs = list(map(kind.contiguous, inputs))
+        results = outs or [make(inputs) for make in self.make]
+        words, outs_at, ins_at, report, _ = self.blocks.get(get_ident()) or self._new_block()
+        i = 0
+        for array in results:
+            words[i] = kind.pointer(array)
+            i += _WORDS
+        for array in inputs:
+            words[i] = kind.pointer(array)
+            i += _WORDS
+        if self.guard:
+            with self.guard():
+                status = self._apply(outs_at, ins_at, numbers, kind.stream(device), report)
+        else:
+            status = self._apply(outs_at, ins_at, numbers, kind.stream(device), report)
+        if status != 0:
+            must(status)
+        return results
+
+    def _apply(self, outs_at, ins_at, numbers, stream, report):
+        op = self.op
+        return _apply(self.session.service, op.spec, outs_at, self.out_count, ins_at, self.in_count, numbers,
+                      op.scalar_count, stream, report)
+
+
+_apply = lib.kiln_apply
+
+
+class Op:
+    """f(x, ..., out=None, **scalars): computes an op on arrays. See op."""
+
+    def __init__(self, text):
+        self.text = text
+        self.spec = f"op={text}".encode()
+        params = spec_params(f"op={text}")
+        self.inputs = tuple(name for name, role in params if role == ROLE_IN)
+        self.scalars = tuple(name for name, role in params if role == ROLE_SCALAR)
+        self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
+        self._numbers = struct.Struct(f"@{self.scalar_count}d").pack
+        self._plans = {}
+
+    def __repr__(self):
+        return f"kiln.op({self.text!r})"
+
+    def __call__(self, *inputs, out=None, **named):
+        numbers = None
+        if named or len(inputs) != self.input_count or self.scalar_count > 0:
+            inputs, numbers = self._bind(inputs, named)
+        outs = out if out is None or isinstance(out, (tuple, list)) else (out,)
+        if not inputs and not outs:
+            raise TypeError(f"{self} takes no arrays: give out")
+        kind = kind_of(inputs[0] if inputs else outs[0])
+        key = kind.key(inputs)
+        if outs is not None and key is not None:
+            of_outs = kind.key(outs)
+            key = (key, of_outs) if of_outs is not None else None
+        plan = self._plans.get(key)
+        if plan is not None and plan.session is session():
+            results = plan.run(inputs, outs, numbers)
+        else:
+            results = self._first(kind, key, inputs, outs, numbers)
+        if outs is not None:
+            for array in outs:
+                kind.written(array)
+            return out
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bind(self, inputs, named):
+        """Arrays in order and scalars as bytes, from those given by place and by name."""
+        arrays = dict(zip(self.inputs, inputs))
+        for name, value in named.items():
+            if name in arrays or name not in (*self.inputs, *self.scalars):
+                raise TypeError(f"{self} got {name!r} twice" if name in arrays else
+                                f"{self} has no argument {name!r}: it takes {', '.join((*self.inputs, *self.scalars))}")
+            arrays[name] = value
+        missing = [name for name in (*self.inputs, *self.scalars) if name not in arrays]
+        if len(inputs) > self.input_count or (missing and not named and self.scalar_count == 0):
+            raise TypeError(f"{self} takes {self.input_count} arrays, got {len(inputs)}")
+        if missing:
+            raise TypeError(f"{self} misses {', '.join(missing)}")
+        return [arrays[name] for name in self.inputs], self._numbers(*(float(arrays[name]) for name in self.scalars))
+
+    def _first(self, kind, key, inputs, outs, numbers):
+        """The first call for a key: on copies without gaps, where the library refuses the arrays as they lie."""
+        for array in (*inputs, *(outs or ())):
+            if kind_of(array) is not kind:
+                raise TypeError(f"{self} takes arrays of one library, got {type(array).__name__} and "
+                                f"{type(inputs[0] if inputs else outs[0]).__name__}")
+        for array in outs or ():
+            kind.check_out(array)
+        inputs = list(map(kind.prepare, inputs))
+        try:
+            if all(map(kind.is_strided, inputs)):
+                plan = Plan(self, kind, inputs, outs)
+                results = plan.run(inputs, outs, numbers)
+                return self._keep(key, plan, results)
+        except Error as error:
+            if error.status != EINVAL or all(map(kind.is_contiguous, inputs)):
+                raise
+        inputs = list(map(kind.contiguous, inputs))
+        plan = Plan(self, kind, inputs, outs)
+        plan.copies = True
+        return self._keep(key, plan, plan.run(inputs, outs, numbers))
+
+    def _keep(self, key, plan, results):
+        if key is not None:
+            self._plans[key] = plan
+        return results
+
+
+@functools.lru_cache(maxsize=None)
+def op(text):
+    """Returns a function of arrays that computes an op.
+
+    text: an op of docs/ops.md, "hardtanh(-1,1)", or an expression, "gelu(x + b) * gate". Fields of a spec may follow,
+    such as "softmax axis=0". `?name` is a number that each call gives by name.
+
+    The function takes NumPy arrays or PyTorch tensors, by place in the order of the op, or by name. They broadcast, and
+    types are promoted, as in PyTorch. It returns a new array, a tuple where the op has several outputs, or `out`. On a
+    GPU it runs on PyTorch's current stream of the tensors' device. The first call for types, a kind of layout and a
+    device finds the kernel in Kiln's cache or compiles it.
+
+    Raises kiln.Error with Kiln's message and the compiler's log; TypeError for other arguments."""
+    return Op(text)
+
+
+def define_op(definition):
+    """Defines an op for the process: "twice(x) = x + x", "scaled(x; by=2) = x * by". docs/ops.md has the language."""
+    define(lambda service: must(lib.kiln_op_define(service.service, definition.encode(), mine.pointer)))
+
+
+def define_template(text, cpu_text=None):
+    """Defines a template for the process from a .cu text and that of its cpu twin; op("relu6 template=NAME") takes it.
+
+    The kernel runs with the rights of the process: define only trusted text. docs/templates.md has the declarations."""
+    define(lambda service: must(lib.kiln_template_define(service.service, text.encode(), cpu_text and cpu_text.encode(),
+                                                         None, mine.pointer)))
