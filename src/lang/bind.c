@@ -643,6 +643,13 @@ static void decide(const binder *b, const kiln__op *op, const uint16_t *args, de
     find_needed(op->real, out);
 }
 
+/* Adds a node with the value and the type of another: 1 ? x : x. Node 0 is no body, since 0 means none. */
+static uint16_t add_same(binder *b, const char *at, uint16_t node)
+{
+    const uint16_t always = add_node(b, at, (kiln__real_node){ .kind = KILN__REAL_NUMBER, .value = 1 });
+    return add_node(b, at, (kiln__real_node){ .kind = KILN__REAL_CHOICE, .count = 3, .args = { always, node, node } });
+}
+
 /* Adds the nodes of an op's definition, with the arguments of a call in place of its inputs and parameters. Finds the
  * nodes of its outputs. */
 static void expand_op(binder *b, const char *at, const kiln__op *op, const uint16_t *args)
@@ -670,7 +677,7 @@ static void expand_op(binder *b, const char *at, const kiln__op *op, const uint1
                                                   : add_node(b, at, node);
     }
     for (uint32_t i = 0; i < real->outputs && b->status == KILN_OK; i++)
-        b->bodies[i] = made[real->roots[i]];
+        b->bodies[i] = made[real->roots[i]] > 0 ? made[real->roots[i]] : add_same(b, at, 0);
 }
 
 static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *op, kiln__real_node *node,

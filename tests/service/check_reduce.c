@@ -235,6 +235,21 @@ START_TEST(test_reduce__results_of_both_kinds)
 }
 END_TEST
 
+/* A defined op gives its first input as it is, and a value that reduces another. */
+START_TEST(test_reduce__an_input_as_result)
+{
+    float second[ALL];
+    const kiln_tensor ins[] = { tensor(x, whole, 3), tensor(y, whole, 3) },
+                      outs[] = { tensor(out, whole, 3), tensor(second, whole, 3) };
+    ck_assert_int_eq(kiln_op_define(service, "first_and(x, y) = (x, y - max(y))", &report), KILN_OK);
+    ck_assert_msg(kiln_apply(service, "op=first_and", outs, 2, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s",
+                  report.message);
+    ck_assert_mem_eq(out, x, sizeof(x));
+    for (int i = 0; i < ALL; i++)
+        ck_assert(second[i] == y[i] - 4); /* of five neighbours, 0 to 4 */
+}
+END_TEST
+
 /* A row, a column and an element for all, and an output in place. */
 START_TEST(test_reduce__inputs_broadcast)
 {
@@ -531,6 +546,7 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__inputs_broadcast_beside_the_axis);
     tcase_add_test(tcase, test_reduce__a_column_in_place);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
+    tcase_add_test(tcase, test_reduce__an_input_as_result);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);
     tcase_add_test(tcase, test_reduce__a_launch_for_each_part);
     tcase_add_test(tcase, test_reduce__parts_of_results);
