@@ -89,6 +89,26 @@ typedef struct kiln_output {
 KILN_API kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service,
                                         const char *text, const kiln_tensor *ins, size_t in_count, kiln_report *report);
 
+/* Defines the gradient of an op as another op, and gives the text that calls it, for kiln_apply.
+ *
+ *   text, ins  as for kiln_apply_outputs
+ *   wanted     the inputs whose gradients it gives, as bits, the first input the lowest
+ *
+ * The other op takes the gradients of the outputs, then the inputs, and the scalars in the order of the op. For each
+ * wanted input in order it gives the sum over the outputs of their gradient times their derivative. Where the op
+ * reduces an axis, all tensors have it: those of one value with the extent 1. A result may have the extent 1 where its
+ * input does not: it has that value everywhere. Else it has the shape to which the inputs broadcast, and is to be
+ * summed over the dimensions in which its input has the extent 1 or lacks them. Reads and defines text, and compiles
+ * nothing.
+ *
+ * An op NAME with an op NAME_backward is derived by that, others by their definition. Equal values of min and max, and
+ * the greatest and least elements of an axis, share the gradient, as in PyTorch's amax. Comparisons, rounding functions
+ * and indices have the derivative 0. The caller frees *call with kiln_text_free.
+ * Errors: those of kiln_apply_outputs; KILN_EINVAL (wanted; more than eight arrays), KILN_EOP (a function without a
+ * derivative, prod, cumprod, cummax and cummin; a derivative that is too large). *call is NULL then. */
+KILN_API kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *text, const kiln_tensor *ins,
+                                         size_t in_count, uint64_t wanted, kiln_report *report);
+
 /* Gives the request whose program kiln_apply launches for such tensors, for kiln_get, kiln_submit or kiln_kept.
  * Compiles nothing. The data of the tensors may be NULL. *request borrows *spec, which the caller frees with
  * kiln_spec_free.

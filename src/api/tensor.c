@@ -45,6 +45,16 @@ kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, ki
     return kiln__apply_outputs(outs, room, count, service, text, ins, in_count, report);
 }
 
+kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *text, const kiln_tensor *ins,
+                                size_t in_count, uint64_t wanted, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN_OUT(call, report, KILN__STAGE_SPEC, service,
+                    service != NULL && text != NULL && (ins != NULL || in_count == 0),
+                    "service, text and ins must not be NULL");
+    return kiln__apply_gradient(call, service, text, ins, in_count, wanted, report);
+}
+
 /* ---- DLPack. Its codes stand here by value, so that the library needs none of its headers. */
 
 /* KILN_DTYPE_NONE for a type that Kiln does not have. A bool of old versions is an unsigned byte. */

@@ -20,7 +20,7 @@ enum {
     KILN__OP_CASES_MAX = 4,
     KILN__OPS_MAX = 1024,
     KILN__OP_NAME_SIZE = 41,
-    KILN__DEFINITION_MAX = 4096, /* characters */
+    KILN__DEFINITION_MAX = 16384, /* characters */
     KILN__FUNCTIONS_MAX = 64
 };
 

@@ -18,7 +18,7 @@ enum {
     KILN__REAL_DEPTH_MAX = 48,   /* of a definition, with the ops that it calls */
     KILN__REAL_DEPTH_FREE = 192, /* of the expression of a spec, likewise */
     KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
-    KILN__REAL_LOCALS_MAX = 8,
+    KILN__REAL_LOCALS_MAX = 64,
     KILN__REAL_REDUCTIONS_MAX = 16,
     KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
 };

@@ -1,7 +1,9 @@
-/* kiln_apply_outputs: the types and shapes of results, refusals, and that kiln_apply takes such tensors. */
+/* kiln_apply_outputs and kiln_apply_gradient: types and shapes of results, gradients beside differences of values, and
+ * refusals. */
 #include "support/harness.h"
 #include "support/suites.h"
 #include <kiln/kiln.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +122,141 @@ START_TEST(test_outputs__refusals)
 }
 END_TEST
 
+/* ---- Gradients */
+
+enum { ROWS = 4, COLS = 5, ELEMENTS = ROWS * COLS };
+
+static const int64_t whole[] = { ROWS, COLS };
+
+/* The output of an op of x and y, which have as many elements, times the gradients. */
+static double weighted(const char *text, double *x, double *y, size_t in_count, const double *gradients)
+{
+    double result[ELEMENTS], sum = 0;
+    kiln_output found;
+    size_t count, elements = 1;
+    const kiln_tensor ins[] = { { x, NULL, KILN_F64, 2, whole, NULL }, { y, NULL, KILN_F64, 2, whole, NULL } };
+    ck_assert_int_eq(kiln_apply_outputs(&found, 1, &count, service, text, ins, in_count, &report), KILN_OK);
+    const kiln_tensor out = { result, NULL, KILN_F64, found.ndim, found.shape, NULL };
+    for (uint32_t d = 0; d < found.ndim; d++)
+        elements *= (size_t)found.shape[d];
+    ck_assert_msg(kiln_apply(service, text, &out, 1, ins, in_count, NULL, 0, NULL, &report) == KILN_OK, "%s: %s", text,
+                  report.message);
+    for (size_t i = 0; i < elements; i++)
+        sum += result[i] * gradients[i];
+    return sum;
+}
+
+/* By x, of an op whose gradient tensor has so many rows and columns. */
+static void check_gradient(const char *text, size_t in_count, int64_t rows, int64_t cols)
+{
+    double x[ELEMENTS], y[ELEMENTS], gradients[ELEMENTS], result[ELEMENTS];
+    char *call = NULL;
+    for (int i = 0; i < ELEMENTS; i++) {
+        x[i] = 0.3 + (i * 7 % 11) * 0.21;
+        y[i] = 1.7 - (i * 5 % 13) * 0.17;
+        gradients[i] = (i * 3 % 7) * 0.4 - 1;
+    }
+    const int64_t shape[] = { rows, cols };
+    const kiln_tensor ins[] = { { gradients, NULL, KILN_F64, 2, shape, NULL },
+                                { x, NULL, KILN_F64, 2, whole, NULL },
+                                { y, NULL, KILN_F64, 2, whole, NULL } };
+    ck_assert_msg(kiln_apply_gradient(&call, service, text, ins + 1, in_count, 1, &report) == KILN_OK, "%s: %s", text,
+                  report.message);
+    kiln_output found;
+    size_t count;
+    ck_assert_msg(kiln_apply_outputs(&found, 1, &count, service, call, ins, in_count + 1, &report) == KILN_OK,
+                  "%s: %s: %s", text, call, report.message);
+    const kiln_tensor out = { result, NULL, KILN_F64, found.ndim, found.shape, NULL };
+    ck_assert_msg(kiln_apply(service, call, &out, 1, ins, in_count + 1, NULL, 0, NULL, &report) == KILN_OK,
+                  "%s: %s: %s", text, call, report.message);
+    for (int i = 0; i < ELEMENTS; i++) { /* a result with the extent 1 has one value for all of that dimension */
+        const double step = 1e-5, before = x[i];
+        const int64_t at = found.shape[0] == 1 ? i % COLS : found.shape[1] == 1 ? i / COLS : i;
+        x[i] = before + step;
+        double want = weighted(text, x, y, in_count, gradients);
+        x[i] = before - step;
+        want = (want - weighted(text, x, y, in_count, gradients)) / (2 * step);
+        x[i] = before;
+        ck_assert_msg(fabs(result[at] - want) <= 1e-6 * (1 + fabs(want)), "%s: element %d is %g, not %g", text, i,
+                      result[at], want);
+    }
+    kiln_text_free(call);
+}
+
+START_TEST(test_gradient__values)
+{
+    check_gradient("op=x*y", 2, ROWS, COLS);
+    check_gradient("op=gelu(x+y)*x math=torch", 2, ROWS, COLS);
+    check_gradient("op=softmax", 1, ROWS, COLS);
+    check_gradient("op=softmax(x*y) axis=0", 2, ROWS, COLS);
+    check_gradient("op=exp(x-max(x))/sum(exp(x-max(x)))", 1, ROWS, COLS);
+    check_gradient("op=sum(x*x*y)", 2, ROWS, 1);
+    check_gradient("op=mean(x) axis=0 keep=1", 1, 1, COLS);
+    check_gradient("op=var(x,correction=1)*sum(y)", 2, ROWS, 1);
+    check_gradient("op=std(x)+norm(x)+logsumexp(x)", 1, ROWS, 1);
+    check_gradient("op=rms_norm(x*y,y)", 2, ROWS, COLS);
+    check_gradient("op=layer_norm(x,y,y)", 2, ROWS, COLS);
+    check_gradient("op=cumsum(x)*x", 1, ROWS, COLS);
+    check_gradient("op=cumsum(x,exclusive=1) axis=0", 1, ROWS, COLS);
+}
+END_TEST
+
+/* Inputs of one value for a row have sums over the axis. */
+START_TEST(test_gradient__columns)
+{
+    double x[ELEMENTS], c[ROWS] = { 1, 2, 3, 4 }, gradients[ELEMENTS], result[ROWS];
+    char *call = NULL;
+    const int64_t column[] = { ROWS, 1 };
+    for (int i = 0; i < ELEMENTS; i++) {
+        x[i] = 1 + i % 3;
+        gradients[i] = 2 - i % 5;
+    }
+    const kiln_tensor ins[] = { { gradients, NULL, KILN_F64, 2, whole, NULL },
+                                { x, NULL, KILN_F64, 2, whole, NULL },
+                                { c, NULL, KILN_F64, 2, column, NULL } },
+                      out = { result, NULL, KILN_F64, 2, column, NULL };
+    ck_assert_int_eq(kiln_apply_gradient(&call, service, "op=x/sum(x)*c", ins + 1, 2, 2, &report), KILN_OK);
+    ck_assert_msg(kiln_apply(service, call, &out, 1, ins, 3, NULL, 0, NULL, &report) == KILN_OK, "%s: %s", call,
+                  report.message);
+    for (int i = 0; i < ROWS; i++) {
+        double sum = 0, want = 0;
+        for (int j = 0; j < COLS; j++)
+            sum += x[i * COLS + j];
+        for (int j = 0; j < COLS; j++)
+            want += gradients[i * COLS + j] * x[i * COLS + j] / sum;
+        ck_assert(fabs(result[i] - want) < 1e-12);
+    }
+    kiln_text_free(call);
+}
+END_TEST
+
+START_TEST(test_gradient__refusals)
+{
+    static const struct {
+        const char *text;
+        uint64_t wanted;
+        const char *words;
+    } wrong[] = {
+        { "op=x+y", 0, "the gradients of inputs 0 are wanted, and the op has 2" },
+        { "op=x+y", 4, "the gradients of inputs 0x4 are wanted" },
+        { "op=x+lgamma(y)", 2, "lgamma has no derivative" },
+        { "op=x+", 1, "a value is missing" },
+        { "op=(x,y,x+y,x-y,x*y,x/y,y-x)", 1, "takes more than 8 arrays" },
+    };
+    const int64_t shape[] = { 3 };
+    const kiln_tensor ins[] = { { NULL, NULL, KILN_F32, 1, shape, NULL }, { NULL, NULL, KILN_F32, 1, shape, NULL } };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        char *call = (char *)wrong;
+        kiln_status status = kiln_apply_gradient(&call, service, wrong[i].text, ins, 2, wrong[i].wanted, &report);
+        ck_assert_msg(status != KILN_OK && call == NULL && strstr(report.message, wrong[i].words) != NULL, "%s: %s",
+                      wrong[i].text, report.message);
+    }
+    char *call = NULL;
+    ck_assert_int_eq(kiln_apply_gradient(&call, service, "op=x+lgamma(y)", ins, 2, 1, &report), KILN_OK);
+    kiln_text_free(call);
+}
+END_TEST
+
 Suite *kiln_test_service_outputs_suite(void)
 {
     Suite *suite = suite_create("outputs");
@@ -128,6 +265,9 @@ Suite *kiln_test_service_outputs_suite(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_outputs__types_and_shapes);
     tcase_add_test(tcase, test_outputs__refusals);
+    tcase_add_test(tcase, test_gradient__values);
+    tcase_add_test(tcase, test_gradient__columns);
+    tcase_add_test(tcase, test_gradient__refusals);
     suite_add_tcase(suite, tcase);
     return suite;
 }

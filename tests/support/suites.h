@@ -18,6 +18,7 @@
     X(os, process)          \
     X(os, child)            \
     X(os, lock)             \
+    X(lang, derive)         \
     X(lang, formula)        \
     X(lang, op)             \
     X(lang, define)         \
