@@ -20,7 +20,7 @@ enum {
     KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
     KILN__REAL_LOCALS_MAX = 64,
     KILN__REAL_REDUCTIONS_MAX = 16,
-    KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
+    KILN__REAL_OPERATIONS_MAX = 2048 /* calls of primitives in an op */
 };
 
 typedef enum kiln__real_kind {

@@ -49,6 +49,27 @@ class Tensor:
     def is_contiguous(self):
         return self.array.flags.c_contiguous
 
+    def is_floating_point(self):
+        return self.array.dtype.kind == "f" or self.dtype == bfloat16
+
+    def dim(self):
+        return self.array.ndim
+
+    def reshape(self, shape):
+        return self._like(self.array.reshape(shape))
+
+    def sum(self, along, keepdim):
+        return self._like(self.array.sum(tuple(along), keepdims=keepdim))
+
+    def expand(self, shape):
+        return self._like(np.broadcast_to(self.array, shape))
+
+    def to(self, dtype):
+        return self if dtype == self.dtype else Tensor(self.array, dtype, self.device)
+
+    def __getitem__(self, index):
+        return self._like(self.array[index])
+
     def __iter__(self):
         return map(self._like, self.array)
 
@@ -103,7 +124,20 @@ def _increment_version(tensor):
     tensor._version += 1
 
 
-autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version))
+class Function:
+    """Records a call: grad_fn of its result calls backward."""
+
+    @classmethod
+    def apply(cls, *arguments):
+        context = types.SimpleNamespace(needs_input_grad=[getattr(a, "requires_grad", False) for a in arguments],
+                                        mark_non_differentiable=lambda *tensors: None)
+        context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
+        result = cls.forward(context, *arguments)
+        result.requires_grad, result.grad_fn = True, lambda *grads: cls.backward(context, *grads)
+        return result
+
+
+autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version), Function=Function)
 
 
 class _Cuda(types.SimpleNamespace):

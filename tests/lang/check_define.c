@@ -221,8 +221,8 @@ START_TEST(test_define__size_is_bounded)
         status = kiln__op_define(&catalog.ops, line, &report);
     }
     ck_assert_int_eq(status, KILN_EOP);
-    ck_assert_int_lt(i, 12);
-    ck_assert_msg(strstr(report.message, "more than 512 operations") != NULL, "%s", report.message);
+    ck_assert_int_lt(i, 14);
+    ck_assert_msg(strstr(report.message, "more than 2048 operations") != NULL, "%s", report.message);
     kiln__text_fini(&text);
 }
 END_TEST

@@ -135,6 +135,52 @@ class Ops(unittest.TestCase):
         np.testing.assert_array_equal(kiln.op("python_twice(x)")(x), x + x)
         self.assert_refused(kiln.Error, "python_wrong", kiln.define_op, "python_wrong(x) = x +")
 
+    def test_gradients(self):
+        x, w, g = values(6, 5, dtype=np.float64), values(5, dtype=np.float64, seed=2), values(6, 5, seed=3)
+        op = kiln.op("softmax(x * w) + x")
+        (dx, dw), step = op.gradients(x, w, grad=g), 1e-6
+        for array, got in ((x, dx), (w, dw)):
+            want = np.empty_like(array)
+            for i in np.ndindex(array.shape):
+                before, sides = array[i], []
+                for array[i] in (before - step, before + step):
+                    sides.append((op(x, w) * g).sum())
+                array[i], want[i] = before, (sides[1] - sides[0]) / (2 * step)
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-8)
+            self.assertEqual(got.dtype, array.dtype)
+        only, = op.gradients(w=w, x=x, grad=g, wanted=["w"])
+        np.testing.assert_allclose(only, dw, rtol=1e-12)
+        np.testing.assert_array_equal(kiln.op("sum(x) * ?rate").gradients(x, rate=2)[0], np.full((6, 5), 2.0))
+        np.testing.assert_array_equal(kiln.op("x * i").gradients(x, np.arange(5))[0], np.ones((6, 1)) * np.arange(5))
+        self.assert_refused(TypeError, "has no input 'i' of real numbers", kiln.op("x * i").gradients, x, np.arange(5),
+                            wanted=["i"])
+        self.assert_refused(kiln.Error, "lgamma has no derivative", kiln.op("lgamma(x)").gradients, x)
+
+    def test_gradients_of_random_expressions(self):
+        rng, unary = np.random.default_rng(7), ("tanh", "sigmoid", "exp", "sin", "gelu", "silu", "softplus", "abs", "erf")
+
+        def expression(depth):
+            kind = rng.integers(0, 6 if depth > 0 else 1)
+            if kind == 0:
+                return str(rng.choice(["x", "y", "z"]))
+            if kind <= 2:
+                return f"{rng.choice(unary)}({expression(depth - 1)})"
+            if kind == 5:
+                return f"({expression(depth - 1)} > 0.1 ? {expression(depth - 1)} : {expression(depth - 1)})"
+            a, b = expression(depth - 1), expression(depth - 1)
+            return (f"({a} {rng.choice(list('+-*'))} {b})", f"({a} / (2 + abs({b})))")[kind - 3]
+
+        arrays = {name: values(16, dtype=np.float64, seed=seed) / 3 for seed, name in enumerate("xyz", 1)}
+        for _ in range(40):
+            op = kiln.op(f"{expression(3)} + 0.1 * x")
+            given = {name: arrays[name] for name in op.inputs}
+            found = op.gradients(**given)
+            for name, got in zip(op.inputs, found):
+                sides = [op(**{**given, name: given[name] + step}) for step in (-1e-6, 1e-6)]
+                want = (sides[1] - sides[0]) / 2e-6
+                smooth = np.abs(want) < 1e4  # but for a step of a condition
+                np.testing.assert_allclose(got[smooth], want[smooth], rtol=2e-4, atol=2e-5, err_msg=f"{op} by {name}")
+
     def test_threads(self):
         x, failures = values(1000), []
         add = kiln.op("x + 3 * y")

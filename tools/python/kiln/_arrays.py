@@ -1,9 +1,9 @@
 """Arrays of other libraries: their types, shapes, strides and memory as Kiln takes them."""
 
 import contextlib
-import functools
+import sys
 
-from ._library import DTYPES
+from ._library import DTYPES, REAL
 
 
 class NumPy:
@@ -54,6 +54,32 @@ class NumPy:
         dtype, empty = self.dtypes[code], self.numpy.empty
         return lambda inputs: empty(shape, dtype)
 
+    def is_real(self, array):
+        return self.codes.get(array.dtype, 0) in REAL
+
+    def ones_like(self, array):
+        return self.numpy.ones_like(array)
+
+    def reshape(self, array, shape):
+        return array.reshape(shape)
+
+    def fit(self, array, like):
+        """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
+        shape, extra = like.shape, array.ndim - like.ndim
+        array = array.sum(tuple(range(extra)), dtype=array.dtype) if extra > 0 else array
+        along = tuple(d for d in range(array.ndim) if shape[d] == 1 != array.shape[d])
+        array = array.sum(along, keepdims=True, dtype=array.dtype) if along else array
+        return self.numpy.broadcast_to(array, shape).astype(like.dtype, copy=True) if (
+            array.shape != shape or array.dtype != like.dtype) else array
+
+    def is_traced(self):
+        """Whether a compiler follows the call, as torch.compile does."""
+        return False
+
+    def records(self, arrays):
+        """Whether a call is recorded for gradients."""
+        return False
+
     def check_out(self, array):
         if not array.flags.writeable:
             raise ValueError("out is read-only")
@@ -75,77 +101,21 @@ class NumPy:
         return None
 
 
-class Torch:
-    """Tensors of PyTorch, on the cpu and on CUDA, on torch's current stream."""
-
-    def __init__(self):
-        import torch
-        self.torch = torch
-        self.dtypes = {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1) if hasattr(torch, name)}
-        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
-        self.type, self.pointer = torch.Tensor, torch.Tensor.data_ptr
-        # The function that torch's compiled code calls: cheaper than current_stream(index).cuda_stream.
-        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
-            lambda index: torch.cuda.current_stream(index).cuda_stream)
-        self.several = torch.cuda.device_count() > 1
-
-    def key(self, tensors):
-        key = []
-        for t in tensors:
-            if not isinstance(t, self.type) or t.requires_grad or t.is_neg():
-                return None
-            key.append((t.dtype, t.shape, t.stride(), t.get_device()))
-        return tuple(key)
-
-    def prepare(self, tensor):
-        """The tensor, or a copy of a lazily negated view, whose memory holds other values."""
-        if tensor.requires_grad and self.torch.is_grad_enabled():
-            raise RuntimeError("Kiln's ops have no gradient: call them under torch.no_grad() or with x.detach()")
-        return tensor.resolve_neg() if tensor.is_neg() else tensor
-
-    def facts(self, tensor):
-        code = self.codes.get(tensor.dtype)
-        if code is None or tensor.layout != self.torch.strided or tensor.device.type not in ("cpu", "cuda"):
-            raise TypeError(f"tensors of {tensor.dtype} ({tensor.layout}) on {tensor.device} are none of dense ones of "
-                            f"{', '.join(DTYPES)} on cpu or cuda")
-        return code, tuple(tensor.shape), tuple(tensor.stride()), tensor.get_device()
-
-    def maker(self, code, shape, inputs):
-        dtype, empty_like = self.dtypes[code], self.torch.empty_like
-        for i, t in enumerate(inputs):
-            if t.shape == shape and t.is_contiguous():  # cheaper than to say what is wanted
-                return (lambda inputs: empty_like(inputs[i])) if t.dtype == dtype else (
-                    lambda inputs: empty_like(inputs[i], dtype=dtype))
-        return lambda inputs: inputs[0].new_empty(shape, dtype=dtype)
-
-    def check_out(self, tensor):
-        if tensor.requires_grad or tensor.is_neg():
-            raise ValueError("out has a gradient, or is a negated view")
-
-    def written(self, tensor):
-        if not tensor.is_inference():
-            self.torch.autograd.graph.increment_version(tensor)  # as every in-place operation of torch does
-
-    def is_strided(self, tensor):
-        return True
-
-    def is_contiguous(self, tensor):
-        return tensor.is_contiguous()
-
-    def contiguous(self, tensor):
-        return tensor.contiguous()
-
-    def stream(self, device):
-        return None if device < 0 else self.raw_stream(device)
-
-    def guard(self, device):
-        """The default stream is that of the current device."""
-        return functools.partial(self.torch.cuda.device, device) if self.several and device >= 0 else None
+def _torch():
+    from ._torch import Torch
+    return Torch()
 
 
-_LIBRARIES = {"numpy": NumPy, "torch": Torch}
+_LIBRARIES = {"numpy": NumPy, "torch": _torch}
 _made = {}   # by library
 _kinds = {}  # by type
+
+
+def find_torch():
+    """Makes what handles tensors where PyTorch is loaded: torch.compile cannot follow that."""
+    if "torch" in sys.modules and "torch" not in _made:
+        _made["torch"] = _torch()
+        _kinds[_made["torch"].type] = _made["torch"]
 
 
 def kind_of(array):

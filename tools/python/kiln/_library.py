@@ -13,6 +13,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 # The order of kiln_dtype, and the names that NumPy and PyTorch have for these types.
 DTYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int16", "int32", "int64",
           "uint8", "bool")
+REAL = range(1, 7)  # the numbers of those that are real
 DIMS_MAX, OUTPUTS_MAX = 32, 8
 OK, EINVAL = 0, -1
 ROLE_IN, ROLE_SCALAR = 1, 4
@@ -72,7 +73,7 @@ def _load():
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
             "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "launch": "pppnpnpp", "report_clear": "p",
-            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "op_define": "psp", "template_define": "psspp",
+            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "text_free": "p", "op_define": "psp", "template_define": "psspp",
             "template_load": "pspp"}.items():
         getattr(loaded, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     loaded.kiln_version.restype = c_char_p

@@ -6,7 +6,8 @@ import struct
 from ctypes import addressof, byref, c_size_t
 from threading import get_ident
 
-from ._arrays import kind_of
+from ._arrays import find_torch, kind_of
+from ._gradients import gradients
 from ._library import (EINVAL, OUTPUTS_MAX, ROLE_IN, ROLE_SCALAR, Error, Output, define, lib, mine, must, session,
                        spec_params)
 
@@ -14,12 +15,31 @@ _TENSOR = struct.Struct("@PPiIPP")  # kiln_tensor
 _WORDS = _TENSOR.size // ctypes.sizeof(ctypes.c_size_t)  # of a tensor; the first is the address of its elements
 
 
-def _dense(shape):
+def dense_strides(shape):
+    """Those of an array without gaps, in elements."""
     steps, step = [], 1
     for extent in reversed(shape):
         steps.append(step)
         step *= extent
     return tuple(reversed(steps))
+
+
+def make_block(facts):
+    """The structs of tensors as words, without addresses of elements, and what they point to."""
+    words, keep = (ctypes.c_size_t * (_WORDS * len(facts)))(), []
+    for i, (code, shape, strides, device) in enumerate(facts):
+        sizes, steps = ((ctypes.c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+        keep += sizes, steps
+        _TENSOR.pack_into(words, i * _TENSOR.size, 0, session().device(device), code, len(shape), addressof(sizes),
+                          addressof(steps))
+    return words, keep
+
+
+def find_outputs(spec, words, count):
+    """The types and shapes of the outputs of a spec for a block of inputs."""
+    found, number = (Output * OUTPUTS_MAX)(), c_size_t()
+    must(lib.kiln_apply_outputs(found, OUTPUTS_MAX, byref(number), session().service, spec, words, count, mine.pointer))
+    return [(out.dtype, tuple(out.shape[:out.ndim])) for out in found[:number.value]]
 
 
 class Plan:
@@ -34,7 +54,9 @@ class Plan:
         self.device = facts[0][3] if facts else kind.facts(outs[0])[3]
         self.in_count = len(inputs)
         if outs is None:
-            self.facts = [(*result, self.device) for result in self._find_outputs(facts)]
+            words, _keep = make_block(facts)
+            self.facts = [(code, shape, dense_strides(shape), self.device)
+                          for code, shape in find_outputs(op.spec, words, len(facts))]
             self.make = [kind.maker(code, shape, inputs) for code, shape, _, _ in self.facts]
         else:
             self.facts, self.make = [kind.facts(array) for array in outs], None
@@ -42,33 +64,16 @@ class Plan:
         self.facts += facts
         self.guard = kind.guard(self.device)
 
-    def _find_outputs(self, facts):
-        found, count = (Output * OUTPUTS_MAX)(), c_size_t()
-        words, keep = self._block(facts)
-        must(lib.kiln_apply_outputs(found, OUTPUTS_MAX, byref(count), self.session.service, self.op.spec, words,
-                                    self.in_count, mine.pointer))
-        shapes = [(out.dtype, tuple(out.shape[:out.ndim])) for out in found[:count.value]]
-        return [(code, shape, _dense(shape)) for code, shape in shapes]
-
-    def _block(self, facts):
-        """The structs of tensors as words, and what they point to."""
-        words, keep = (ctypes.c_size_t * (_WORDS * len(facts)))(), []
-        for i, (code, shape, strides, device) in enumerate(facts):
-            sizes, steps = ((ctypes.c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
-            keep += sizes, steps
-            _TENSOR.pack_into(words, i * _TENSOR.size, 0, self.session.device(device), code, len(shape),
-                              addressof(sizes), addressof(steps))
-        return words, keep
-
     def _new_block(self):
-        words, keep = self._block(self.facts)
+        words, keep = make_block(self.facts)
         ins = addressof(words) + self.out_count * _TENSOR.size
         block = self.blocks[get_ident()] = words, addressof(words), ins, mine.pointer, keep
         return block
 
-    def run(self, inputs, outs=None, numbers=None):
+    def run(self, inputs, outs, numbers):
         """The results of a call; `outs` where these are given."""
         kind, device = self.kind, self.device
+        numbers = self.op.pack(*numbers) if numbers else None
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
         results = outs or [make(inputs) for make in self.make]
@@ -108,24 +113,36 @@ class Op:
         self.inputs = tuple(name for name, role in params if role == ROLE_IN)
         self.scalars = tuple(name for name, role in params if role == ROLE_SCALAR)
         self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
-        self._numbers = struct.Struct(f"@{self.scalar_count}d").pack
-        self._plans = {}
+        self.pack = struct.Struct(f"@{self.scalar_count}d").pack
+        self._plans, self.gradients_by_key = {}, {}
+        find_torch()
 
     def __repr__(self):
         return f"kiln.op({self.text!r})"
 
     def __call__(self, *inputs, out=None, **named):
-        numbers = None
+        numbers = ()
         if named or len(inputs) != self.input_count or self.scalar_count > 0:
             inputs, numbers = self._bind(inputs, named)
         outs = out if out is None or isinstance(out, (tuple, list)) else (out,)
         if not inputs and not outs:
             raise TypeError(f"{self} takes no arrays: give out")
         kind = kind_of(inputs[0] if inputs else outs[0])
+        if kind.is_traced():
+            return kind.trace(self, inputs, numbers, outs)
+        if kind.records(inputs):
+            return kind.record(self, inputs, numbers, outs)
+        return self.compute(kind, inputs, numbers, outs, out)
+
+    def compute(self, kind, inputs, numbers, outs=None, out=None):
+        """The results, which nothing records; `out` where outs are given."""
         key = kind.key(inputs)
-        if outs is not None and key is not None:
+        if outs is not None:
             of_outs = kind.key(outs)
-            key = (key, of_outs) if of_outs is not None else None
+            key = (key, of_outs) if key is not None and of_outs is not None else None
+            if of_outs is not None:
+                for array in outs:
+                    kind.check_out(array)
         plan = self._plans.get(key)
         if plan is not None and plan.session is session():
             results = plan.run(inputs, outs, numbers)
@@ -138,7 +155,7 @@ class Op:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _bind(self, inputs, named):
-        """Arrays in order and scalars as bytes, from those given by place and by name."""
+        """Arrays and scalars in order, from those given by place and by name."""
         arrays = dict(zip(self.inputs, inputs))
         for name, value in named.items():
             if name in arrays or name not in (*self.inputs, *self.scalars):
@@ -150,7 +167,27 @@ class Op:
             raise TypeError(f"{self} takes {self.input_count} arrays, got {len(inputs)}")
         if missing:
             raise TypeError(f"{self} misses {', '.join(missing)}")
-        return [arrays[name] for name in self.inputs], self._numbers(*(float(arrays[name]) for name in self.scalars))
+        return [arrays[name] for name in self.inputs], tuple(float(arrays[name]) for name in self.scalars)
+
+    def gradients(self, *inputs, grad=None, wanted=None, **named):
+        """The gradients of inputs: the sum over the outputs of their gradients times their derivatives.
+
+        grad: those of the outputs, an array or a tuple; None: ones. wanted: names of inputs; None: all of real numbers.
+        Returns a tuple of arrays of the types and shapes of the wanted inputs. One kernel computes them, but for sums
+        over dimensions along which an input was repeated."""
+        inputs, numbers = self._bind(inputs, named)
+        kind = kind_of(inputs[0])
+        names = [name for name, array in zip(self.inputs, inputs) if kind.is_real(array)] if wanted is None else wanted
+        for name in names:
+            if name not in self.inputs or not kind.is_real(inputs[self.inputs.index(name)]):
+                raise TypeError(f"{self} has no input {name!r} of real numbers: it takes {', '.join(self.inputs)}")
+        if grad is None:
+            results = self.compute(kind, inputs, numbers)
+            grad = tuple(map(kind.ones_like, results if isinstance(results, tuple) else (results,)))
+        bits = sum(1 << self.inputs.index(name) for name in names)
+        found = gradients(self, kind, inputs, grad if isinstance(grad, (tuple, list)) else (grad,), numbers, bits)
+        by_name = dict(zip([name for name in self.inputs if name in names], found))
+        return tuple(by_name[name] for name in names)
 
     def _first(self, kind, key, inputs, outs, numbers):
         """The first call for a key: on copies without gaps, where the library refuses the arrays as they lie."""

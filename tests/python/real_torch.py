@@ -1,0 +1,141 @@
+"""The module with PyTorch itself, on a GPU where there is one: results, gradients, training, torch.compile and export.
+
+    KILN_LIBRARY=libkiln.so PYTHONPATH=tools/python python3 tests/python/real_torch.py"""
+
+import copy
+import random
+
+import torch
+import torch.nn.functional as F
+
+import kiln
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def must(truth, what):
+    if not truth:
+        raise SystemExit(f"wrong: {what}")
+
+
+def results():
+    x, y = torch.randn(2, 20, 30, device=DEVICE)
+    must(torch.equal(kiln.op("x + y")(x, y), x + y), "x + y")
+    must(torch.equal(kiln.elementwise("hardtanh(-1,0.5)")(x), F.hardtanh(x, -1, 0.5)), "hardtanh")
+    must(torch.equal(kiln.op("x + y")(x.t(), y.t()), (x + y).t()), "transposed")
+    half = x.bfloat16()
+    must(torch.allclose(kiln.op("softmax")(half).float(), torch.softmax(half, -1).float(), atol=4e-3), "softmax")
+    must(kiln.op("sum(x)")(x.to(torch.int8)).dtype == torch.int64, "the type of a sum")
+    must(torch.equal(kiln.op("copy")(torch._neg_view(x)), -x), "a negated view")
+    version = x._version
+    must(kiln.op("relu6")(x, out=x) is x and x._version == version + 1, "in place")
+
+
+GRADIENTS = [("gelu(x + y) * z", (3, 5), (5,), (3, 1)), ("layer_norm(x, y, z)", (3, 5), (5,), (5,)),
+             ("rms_norm(x, y)", (3, 5), (5,)), ("sum(x * y)", (3, 5), (3, 5)), ("x > 0 ? x * x : exp(x)", (3, 5)),
+             ("softmax(x) axis=0", (3, 5)), ("mean(x) axis=all", (3, 5)), ("cumsum(x) * x", (3, 5)),
+             ("logsumexp(x)", (3, 5)), ("std(x)", (3, 5)), ("norm(x)", (3, 5)), ("x / sum(x * x)", (3, 5))]
+UNARY = ("sigmoid", "tanh", "silu", "gelu", "softplus", "mish", "exp", "sin", "cos", "atan", "asinh", "erf", "abs", "relu")
+
+
+def expression(made, depth):
+    """An expression and torch's function of x, y, z that calculates it."""
+    kind = made.randrange(6 if depth else 1)
+    if kind == 0:
+        k = made.randrange(3)
+        return "xyz"[k], lambda *a: a[k]
+    text, f = expression(made, depth - 1)
+    if kind < 3:
+        name = made.choice(UNARY)
+        function = getattr(torch, name, None) or getattr(F, name)
+        return f"{name}({text})", lambda *a: function(f(*a))
+    other, g = expression(made, depth - 1)
+    if kind == 3:
+        return f"({text} + {other})", lambda *a: f(*a) + g(*a)
+    if kind == 4:
+        return f"({text} * {other})", lambda *a: f(*a) * g(*a)
+    return f"({text} / (1 + {other} * {other}))", lambda *a: f(*a) / (1 + g(*a) * g(*a))
+
+
+def gradients():
+    for text, *shapes in GRADIENTS:
+        given = [torch.randn(shape, dtype=torch.float64, device=DEVICE, requires_grad=True) for shape in shapes]
+        must(torch.autograd.gradcheck(kiln.op(text), given), text)
+        must(torch.autograd.gradgradcheck(kiln.op(text), given), text)
+    made = random.Random(11)
+    for _ in range(200):
+        text, function = expression(made, 3)
+        text, given = f"x + y + z + {text}", [torch.randn(9, dtype=torch.float64, device=DEVICE, requires_grad=True)
+                                               for _ in range(3)]
+        want, got = sum(given) + function(*given), kiln.op(text)(*given)
+        must(torch.allclose(got, want, rtol=1e-9, atol=1e-9), text)
+        weights = torch.randn_like(want)
+        for a, b in zip(torch.autograd.grad(got, given, weights), torch.autograd.grad(want, given, weights)):
+            must(torch.allclose(a, b, rtol=1e-8, atol=1e-8), f"the gradient of {text}")
+    most, where = kiln.op("(max(x), argmax(x))")(torch.randn(3, 4, device=DEVICE, requires_grad=True))
+    must(most.requires_grad and not where.requires_grad, "an index has no gradient")
+    half = torch.randn(3, 4, dtype=torch.float16, device=DEVICE, requires_grad=True)
+    kiln.op("x * ?rate + y")(half, torch.randn(4, device=DEVICE), rate=3).sum().backward()
+    must(half.grad.dtype == torch.float16 and half.grad.eq(3).all(), "a gradient in the type of its input")
+    with torch.no_grad():
+        must(not kiln.op("relu6")(torch.nn.Parameter(half)).requires_grad, "no_grad")
+
+
+class Network(torch.nn.Module):
+    """Six modules around ops of torch, or of Kiln."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer, self.last = torch.nn.Linear(16, 32), torch.nn.Linear(32, 32), torch.nn.Linear(32, 10)
+        self.norm, self.second = torch.nn.LayerNorm(32), torch.nn.RMSNorm(32, eps=1e-5)
+        self.gate = torch.nn.Parameter(torch.ones(32))
+        self.kiln = False
+
+    def forward(self, x):
+        if self.kiln:
+            h = NORM(self.inner(x), self.norm.weight, self.norm.bias)
+            h = RESIDUAL(h, ACTIVATION(self.outer(h), self.gate), self.second.weight)
+            return LOG_SOFTMAX(self.last(h))
+        h = self.norm(self.inner(x))
+        h = self.second(h + F.gelu(self.outer(h)) * self.gate)
+        return F.log_softmax(self.last(h), -1)
+
+
+NORM, ACTIVATION = kiln.op("layer_norm(x, w, b)"), kiln.op("gelu(x) * gate")
+RESIDUAL, LOG_SOFTMAX = kiln.op("rms_norm(x + r, w, eps=1e-5)"), kiln.op("log_softmax")
+
+
+def train(network, inputs, classes, compiled=False):
+    network = copy.deepcopy(network)
+    call = torch.compile(network, fullgraph=True) if compiled else network
+    optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = F.nll_loss(call(inputs), classes)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def training():
+    network = Network().to(DEVICE)
+    inputs, classes = torch.randn(64, 16, device=DEVICE), torch.randint(0, 10, (64,), device=DEVICE)
+    want = train(network, inputs, classes)
+    network.kiln = True
+    for compiled in (False, True):
+        far = max(abs(a - b) for a, b in zip(want, train(network, inputs, classes, compiled)))
+        print(f"200 steps{', compiled' if compiled else ''}: losses within {far:.1e} of torch's, from {want[0]:.3f} to {want[-1]:.3f}")
+        must(far < 1e-5, "the losses")
+    exported = torch.export.export(network, (inputs,))
+    must(torch.allclose(exported.module()(inputs), network(inputs)), "torch.export")
+    torch.library.opcheck(torch.ops.kiln.apply, ("x * y", [torch.randn(3, device=DEVICE, requires_grad=True),
+                                                           torch.randn(3, device=DEVICE)], []))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    results()
+    gradients()
+    training()
+    print("all of it is right")

@@ -1,0 +1,40 @@
+"""Gradients of ops: the library derives an op, and what broadcast in it is summed here."""
+
+import ctypes
+from ctypes import byref, c_void_p
+
+from ._library import lib, mine, must, session
+
+
+class Gradient:
+    """The op that gives the gradients of some inputs, for arrays of some types and shapes."""
+
+    def __init__(self, op, facts, wanted):
+        from ._ops import Op, find_outputs, make_block  # which import this module
+        self.session, call, count = session(), c_void_p(), len(facts)
+        words, _keep = make_block(facts)
+        must(lib.kiln_apply_gradient(byref(call), self.session.service, op.spec, words, count, wanted, mine.pointer))
+        try:
+            self.op = Op(ctypes.string_at(call.value).decode().removeprefix("op="))
+        finally:
+            lib.kiln_text_free(call)
+        # The shapes of the outputs with the axis that the op reduces.
+        most = max(len(shape) for _, shape, _, _ in facts)
+        outputs = find_outputs(op.spec, words, count)
+        if any(len(shape) < most for _, shape in outputs):
+            outputs = find_outputs(op.spec + b" keep=1", words, count)
+        self.shapes = [shape for _, shape in outputs]
+
+
+def gradients(op, kind, inputs, grads, numbers, wanted):
+    """The gradients of the inputs whose bits are set in `wanted`, in the types and shapes of these."""
+    facts = [kind.facts(array) for array in inputs]
+    key = wanted, *((code, shape) for code, shape, _, _ in facts)
+    found = op.gradients_by_key.get(key)
+    if found is None or found.session is not session():
+        found = op.gradients_by_key[key] = Gradient(op, facts, wanted)
+    grads = [kind.reshape(grad, shape) for grad, shape in zip(grads, found.shapes)]
+    results = found.op(*grads, *inputs, **dict(zip(found.op.scalars, numbers)))
+    results = results if isinstance(results, tuple) else (results,)
+    chosen = [array for k, array in enumerate(inputs) if wanted >> k & 1]
+    return [kind.fit(result, array) for result, array in zip(results, chosen)]

@@ -1,0 +1,191 @@
+"""Tensors of PyTorch: their facts, gradients, and ops that torch.compile takes."""
+
+import functools
+
+from ._gradients import gradients
+from ._library import DTYPES
+
+
+def _record_function(kind):
+    """The function of autograd that calls an op and, backwards, its gradient. The graph of that can be made, too."""
+    torch = kind.torch
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, op, numbers, *inputs):
+            ctx.op, ctx.numbers = op, numbers
+            ctx.save_for_backward(*inputs)
+            results = op.compute(kind, inputs, numbers)
+            whole = [t for t in (results if isinstance(results, tuple) else (results,)) if not t.is_floating_point()]
+            ctx.mark_non_differentiable(*whole)
+            return results
+
+        @staticmethod
+        def backward(ctx, *grads):
+            inputs = ctx.saved_tensors
+            wanted = [needed and t.is_floating_point() for needed, t in zip(ctx.needs_input_grad[2:], inputs)]
+            bits = sum(1 << k for k, one in enumerate(wanted) if one)
+            found = iter(gradients(ctx.op, kind, inputs, grads, ctx.numbers, bits))
+            return None, None, *(next(found) if one else None for one in wanted)
+
+    return Recorded
+
+
+def _register(kind):
+    """Adds kiln::apply and kiln::gradient to torch.library, with the shapes of their results and with gradients."""
+    from ._ops import dense_strides, find_outputs, make_block, op
+    torch = kind.torch
+
+    def wanted_of(inputs, wanted):
+        return [t for k, t in enumerate(inputs) if wanted >> k & 1]
+
+    @torch.library.custom_op("kiln::apply", mutates_args=(),
+                             schema="(str text, Tensor[] inputs, float[] scalars) -> Tensor[]")
+    def apply(text, inputs, scalars):
+        results = op(text).compute(kind, inputs, tuple(scalars))
+        return list(results) if isinstance(results, tuple) else [results]
+
+    @apply.register_fake
+    def _(text, inputs, scalars):
+        shapes = [tuple(map(int, t.shape)) for t in inputs]
+        words, _keep = make_block([(kind.codes[t.dtype], shape, dense_strides(shape), -1) for t, shape in zip(inputs, shapes)])
+        return [inputs[0].new_empty(shape, dtype=kind.dtypes[code])
+                for code, shape in find_outputs(op(text).spec, words, len(inputs))]
+
+    @torch.library.custom_op("kiln::gradient", mutates_args=(),
+                             schema="(str text, Tensor[] grads, Tensor[] inputs, float[] scalars, int wanted) -> Tensor[]")
+    def gradient(text, grads, inputs, scalars, wanted):
+        found = gradients(op(text), kind, inputs, grads, tuple(scalars), wanted)
+        return [t.clone() if any(t is one for one in (*grads, *inputs)) else t.contiguous() for t in found]
+
+    @gradient.register_fake
+    def _(text, grads, inputs, scalars, wanted):
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in wanted_of(inputs, wanted)]
+
+    def set_up(ctx, inputs, output):
+        ctx.text, tensors, ctx.scalars = inputs
+        ctx.results = [(t.shape, t.dtype) for t in output]
+        ctx.save_for_backward(*tensors)
+
+    def backward(ctx, grads):
+        inputs = ctx.saved_tensors
+        needed = [t.is_floating_point() for t in inputs]
+        grads = [inputs[0].new_zeros(shape, dtype=dtype) if g is None else g
+                 for g, (shape, dtype) in zip(grads, ctx.results)]
+        bits = sum(1 << k for k, one in enumerate(needed) if one)
+        found = iter(torch.ops.kiln.gradient(ctx.text, grads, list(inputs), ctx.scalars, bits))
+        return None, [next(found) if one else None for one in needed], [None] * len(ctx.scalars)
+
+    apply.register_autograd(backward, setup_context=set_up)
+
+
+class Torch:
+    """Tensors of PyTorch, on the cpu and on CUDA, on torch's current stream."""
+
+    def __init__(self):
+        import torch
+        self.torch = torch
+        self.dtypes = {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1) if hasattr(torch, name)}
+        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
+        self.type, self.pointer = torch.Tensor, torch.Tensor.data_ptr
+        # The function that torch's compiled code calls: cheaper than current_stream(index).cuda_stream.
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+            lambda index: torch.cuda.current_stream(index).cuda_stream)
+        self.several = torch.cuda.device_count() > 1
+        self.recorded = _record_function(self)
+        compiler = getattr(torch, "compiler", None)
+        self.is_traced = getattr(compiler, "is_compiling", lambda: False)
+        if hasattr(torch, "library") and hasattr(torch.library, "custom_op"):
+            _register(self)
+
+    def key(self, tensors):
+        key = []
+        for t in tensors:
+            if not isinstance(t, self.type) or t.is_neg():
+                return None
+            key.append((t.dtype, t.shape, t.stride(), t.get_device()))
+        return tuple(key)
+
+    def prepare(self, tensor):
+        """The tensor, or a copy of a lazily negated view, whose memory holds other values."""
+        return tensor.resolve_neg() if tensor.is_neg() else tensor
+
+    def facts(self, tensor):
+        code = self.codes.get(tensor.dtype)
+        if code is None or tensor.layout != self.torch.strided or tensor.device.type not in ("cpu", "cuda"):
+            raise TypeError(f"tensors of {tensor.dtype} ({tensor.layout}) on {tensor.device} are none of dense ones of "
+                            f"{', '.join(DTYPES)} on cpu or cuda")
+        return code, tuple(tensor.shape), tuple(tensor.stride()), tensor.get_device()
+
+    def maker(self, code, shape, inputs):
+        dtype, empty_like = self.dtypes[code], self.torch.empty_like
+        for i, t in enumerate(inputs):
+            if t.shape == shape and t.is_contiguous():  # cheaper than to say what is wanted
+                return (lambda inputs: empty_like(inputs[i])) if t.dtype == dtype else (
+                    lambda inputs: empty_like(inputs[i], dtype=dtype))
+        return lambda inputs: inputs[0].new_empty(shape, dtype=dtype)
+
+    def is_real(self, tensor):
+        return tensor.is_floating_point()
+
+    def ones_like(self, tensor):
+        return self.torch.ones_like(tensor)
+
+    def reshape(self, tensor, shape):
+        return tensor.reshape(shape)
+
+    def fit(self, tensor, like):
+        """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
+        shape = like.shape
+        if tensor.shape != shape:
+            extents = [1] * (tensor.dim() - len(shape)) + list(shape)
+            along = [d for d, extent in enumerate(extents) if extent == 1 != tensor.shape[d]]
+            tensor = tensor.sum(along, keepdim=True) if along else tensor
+            tensor = tensor[(0,) * (tensor.dim() - len(shape))].expand(shape)
+        return tensor.to(like.dtype)
+
+    def trace(self, op, tensors, numbers, outs):
+        """The call as an op of torch.library, which torch.compile and torch.export take as it is."""
+        if outs is not None:
+            raise RuntimeError("out= is not for code that torch.compile follows: take the result")
+        results = self.torch.ops.kiln.apply(op.text, list(tensors), list(numbers))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def records(self, tensors):
+        """Whether a call is recorded for gradients."""
+        try:
+            for t in tensors:
+                if t.requires_grad:
+                    return self.torch.is_grad_enabled()
+        except AttributeError:  # an array of another library, which is refused later
+            pass
+        return False
+
+    def record(self, op, tensors, numbers, outs):
+        if outs is not None:
+            raise RuntimeError("out= takes no part in gradients: call the op under torch.no_grad(), or without out")
+        return self.recorded.apply(op, numbers, *tensors)
+
+    def check_out(self, tensor):
+        if tensor.requires_grad and self.torch.is_grad_enabled() or tensor.is_neg():
+            raise ValueError("out has a gradient, or is a negated view")
+
+    def written(self, tensor):
+        if not tensor.is_inference():
+            self.torch.autograd.graph.increment_version(tensor)  # as every in-place operation of torch does
+
+    def is_strided(self, tensor):
+        return True
+
+    def is_contiguous(self, tensor):
+        return tensor.is_contiguous()
+
+    def contiguous(self, tensor):
+        return tensor.contiguous()
+
+    def stream(self, device):
+        return None if device < 0 else self.raw_stream(device)
+
+    def guard(self, device):
+        """The default stream is that of the current device."""
+        return functools.partial(self.torch.cuda.device, device) if self.several and device >= 0 else None
