@@ -29,10 +29,11 @@ typedef struct deriver {
     const kiln__derivation *d;
     kiln_report *report;
     kiln_status status;
-    term *terms;
+    bool forward; /* no scan begins at the end of the axis but those of the op */
     uint32_t count;
-    bool forward;              /* no scan begins at the end of the axis but those of the op */
-    uint16_t *varying, *fixed; /* the gradient of each term: what varies along the axis of it, and what does not */
+    term terms[TERMS_MAX];
+    uint16_t varying[TERMS_MAX], fixed[TERMS_MAX]; /* the gradient of each term: the part of it that varies along the
+                                                      axis, and the part that does not */
 } deriver;
 
 #define FAIL(w, ...) \
@@ -65,9 +66,9 @@ static uint16_t add_term(deriver *w, term t)
         t.varies = kiln__reduction_scans((kiln__reduction)(t.index - 1));
     for (uint16_t i = 0; i < t.count && !reduces; i++)
         t.varies = t.varies || w->terms[t.args[i]].varies;
-    for (uint16_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count; i++)
         if (same_term(&w->terms[i], &t))
-            return i;
+            return (uint16_t)i;
     if (w->count == TERMS_MAX) {
         FAIL(w, "the derivative has more than %d terms", TERMS_MAX);
         return 0;
@@ -749,7 +750,8 @@ static void derive_all(deriver *w, kiln__text *out)
     uint16_t inputs[KILN__INPUTS_MAX], roots[KILN__INPUTS_MAX];
     uint32_t wanted = 0;
     w->count = 0;
-    memset(w->varying, 0xff, 2 * TERMS_MAX * sizeof(uint16_t));
+    memset(w->varying, 0xff, sizeof(w->varying));
+    memset(w->fixed, 0xff, sizeof(w->fixed));
     for (uint32_t k = 0; k < d->real->inputs; k++)
         inputs[k] = name(w, "i", (int)k + 1, d->inputs[k]);
     const scope in = { d->real, inputs, NULL };
@@ -777,19 +779,20 @@ static void derive_all(deriver *w, kiln__text *out)
 
 kiln_status kiln__derive(const kiln__derivation *d, kiln__text *out, kiln_report *report)
 {
-    deriver w = { .d = d, .report = report, .terms = kiln__alloc(TERMS_MAX * sizeof(term)) };
-    w.varying = kiln__alloc(2 * TERMS_MAX * sizeof(uint16_t));
-    w.fixed = w.varying != NULL ? w.varying + TERMS_MAX : NULL;
-    if (w.terms == NULL || w.varying == NULL)
-        w.status = kiln__fail_memory(report, KILN__STAGE_SPEC);
-    else
-        derive_all(&w, out);
-    if (w.status == KILN_ENOENT) {
-        w.status = KILN_OK;
-        w.forward = true;
-        derive_all(&w, out);
+    deriver *w = kiln__alloc(sizeof(*w));
+    if (w == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    w->d = d;
+    w->report = report;
+    w->status = KILN_OK;
+    w->forward = false;
+    derive_all(w, out);
+    if (w->status == KILN_ENOENT) {
+        w->status = KILN_OK;
+        w->forward = true;
+        derive_all(w, out);
     }
-    kiln__free(w.terms);
-    kiln__free(w.varying);
-    return w.status;
+    const kiln_status status = w->status;
+    kiln__free(w);
+    return status;
 }

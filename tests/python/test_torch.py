@@ -175,15 +175,23 @@ class OnGpu(KilnTest):
             kiln.load_inline("scale", TEXT, "scale", extra_cflags=["-O3"])
 
 
-class RealTorch(KilnTest):
-    def test_real(self):
+class Real(KilnTest):
+    """With the libraries themselves, where they are installed."""
+
+    def run_with(self, library):
         env = dict(self.env, KILN_LIBCUDA="/nowhere")
-        found = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True, check=False)
+        found = subprocess.run([sys.executable, "-c", f"import {library}"], env=env, capture_output=True, check=False)
         if found.returncode != 0:
-            self.skipTest("no PyTorch")
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "real_torch.py")
+            self.skipTest(f"no {library}")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"real_{library}.py")
         result = subprocess.run([sys.executable, "-B", script], env=env, text=True, stdout=subprocess.PIPE, check=True)
         self.assertRegex(result.stdout, "all of it is right\n$")
+
+    def test_torch(self):
+        self.run_with("torch")
+
+    def test_jax(self):
+        self.run_with("jax")
 
 
 if __name__ == "__main__":

@@ -6,21 +6,27 @@ import sys
 from ._library import DTYPES, REAL
 
 
+def numpy_dtypes():
+    """NumPy's types by number; ml_dtypes brings bfloat16 and the types of a byte."""
+    import numpy
+    named = {}
+    for code, name in enumerate(DTYPES, 1):
+        with contextlib.suppress(TypeError):  # unknown to NumPy itself
+            named[code] = numpy.dtype(name)
+    with contextlib.suppress(ImportError):
+        import ml_dtypes
+        named.update((code, numpy.dtype(getattr(ml_dtypes, name))) for code, name in enumerate(DTYPES, 1)
+                     if code not in named)
+    return named
+
+
 class NumPy:
-    """Arrays of NumPy, on the cpu. ml_dtypes brings bfloat16 and the types of a byte."""
+    """Arrays of NumPy, on the cpu."""
 
     def __init__(self):
         import numpy
-        self.numpy, self.type = numpy, numpy.ndarray
-        named = {}
-        for code, name in enumerate(DTYPES, 1):
-            with contextlib.suppress(TypeError):  # unknown to NumPy itself
-                named[code] = numpy.dtype(name)
-        with contextlib.suppress(ImportError):
-            import ml_dtypes
-            named.update((code, numpy.dtype(getattr(ml_dtypes, name))) for code, name in enumerate(DTYPES, 1)
-                         if code not in named)
-        self.dtypes, self.codes = named, {dtype: code for code, dtype in named.items()}
+        self.numpy, self.type, self.dtypes = numpy, numpy.ndarray, numpy_dtypes()
+        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
 
     def key(self, arrays):
         """All that a plan depends on; None: make one for this call alone."""
@@ -100,13 +106,20 @@ class NumPy:
         """A context in which to launch; None: any."""
         return None
 
+    finish = None  # a function of the device that is called behind a launch
+
 
 def _torch():
     from ._torch import Torch
     return Torch()
 
 
-_LIBRARIES = {"numpy": NumPy, "torch": _torch}
+def _jax():
+    from ._jax import JAX
+    return JAX()
+
+
+_LIBRARIES = {"numpy": NumPy, "torch": _torch, "jax": _jax}
 _made = {}   # by library
 _kinds = {}  # by type
 
@@ -122,10 +135,10 @@ def kind_of(array):
     """How to handle an array, by its type. TypeError where no library is known for it."""
     kind = _kinds.get(type(array))
     if kind is None:
-        roots = [base.__module__.partition(".")[0] for base in type(array).__mro__]
+        roots = [base.__module__.partition(".")[0].replace("jaxlib", "jax") for base in type(array).__mro__]
         name = next((root for root in roots if root in _LIBRARIES and hasattr(array, "shape")), None)
         if name is None:
-            raise TypeError(f"expected an array of NumPy or PyTorch, got {type(array).__name__}; a number that changes "
+            raise TypeError(f"expected an array of NumPy, PyTorch or JAX, got {type(array).__name__}; a number that changes "
                             "is a scalar, ?name in the text")
         if name not in _made:
             _made[name] = _LIBRARIES[name]()

@@ -73,7 +73,7 @@ def _load():
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
             "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "launch": "pppnpnpp", "report_clear": "p",
-            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "text_free": "p", "op_define": "psp", "template_define": "psspp",
+            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "text_free": "p", "sync": "pp", "op_define": "psp", "template_define": "psspp",
             "template_load": "pspp"}.items():
         getattr(loaded, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     loaded.kiln_version.restype = c_char_p

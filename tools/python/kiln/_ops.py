@@ -92,6 +92,8 @@ class Plan:
             status = self._apply(outs_at, ins_at, numbers, kind.stream(device), report)
         if status != 0:
             must(status)
+        if kind.finish:
+            kind.finish(device)
         return results
 
     def _apply(self, outs_at, ins_at, numbers, stream, report):
@@ -224,7 +226,7 @@ def op(text):
     text: an op of docs/ops.md, "hardtanh(-1,1)", or an expression, "gelu(x + b) * gate". Fields of a spec may follow,
     such as "softmax axis=0". `?name` is a number that each call gives by name.
 
-    The function takes NumPy arrays or PyTorch tensors, by place in the order of the op, or by name. They broadcast, and
+    The function takes arrays of NumPy, PyTorch or JAX, by place in the order of the op, or by name. They broadcast, and
     types are promoted, as in PyTorch. It returns a new array, a tuple where the op has several outputs, or `out`. On a
     GPU it runs on PyTorch's current stream of the tensors' device. The first call for types, a kind of layout and a
     device finds the kernel in Kiln's cache or compiles it.

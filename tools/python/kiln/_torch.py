@@ -186,6 +186,8 @@ class Torch:
     def stream(self, device):
         return None if device < 0 else self.raw_stream(device)
 
+    finish = None
+
     def guard(self, device):
         """The default stream is that of the current device."""
         return functools.partial(self.torch.cuda.device, device) if self.several and device >= 0 else None
