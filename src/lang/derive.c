@@ -744,10 +744,39 @@ static void mark_needed(deriver *w, const uint16_t *inputs)
             w->terms[i].needed = w->terms[i].needed || w->terms[w->terms[i].args[j]].needed;
 }
 
+/* Whether the terms of a text reduce the axis. */
+static bool reduces(const deriver *w, const uint16_t *roots, uint32_t root_count)
+{
+    bool found = false, used[TERMS_MAX] = { false };
+    for (uint32_t k = 0; k < root_count; k++)
+        used[roots[k]] = true;
+    for (uint32_t i = w->count; i-- > 0;) {
+        found = found || (used[i] && w->terms[i].kind == TERM_CALL && w->terms[i].index > 0);
+        for (uint16_t j = 0; j < w->terms[i].count && used[i]; j++)
+            used[w->terms[i].args[j]] = true;
+    }
+    return found;
+}
+
+/* An op that reduces nothing has results of one shape. So that the gradient of an input with one value for the axis has
+ * one, too, a reduction is added to it, times 0. */
+static void keep_axis(deriver *w, uint16_t *roots, uint32_t root_count, const bool *varies)
+{
+    if (w->d->real->reductions == 0 || reduces(w, roots, root_count))
+        return;
+    for (uint32_t k = 0; k < root_count; k++)
+        if (!varies[k]) {
+            const uint16_t most = reduce(w, KILN__REDUCE_MAX, 0, name(w, "index", -1, true));
+            roots[k] = binary(w, KILN__OPERATOR_ADD, roots[k], binary(w, KILN__OPERATOR_MUL, number(w, 0), most));
+            return;
+        }
+}
+
 static void derive_all(deriver *w, kiln__text *out)
 {
     const kiln__derivation *d = w->d;
     uint16_t inputs[KILN__INPUTS_MAX], roots[KILN__INPUTS_MAX];
+    bool varies[KILN__INPUTS_MAX] = { false };
     uint32_t wanted = 0;
     w->count = 0;
     memset(w->varying, 0xff, sizeof(w->varying));
@@ -771,8 +800,10 @@ static void derive_all(deriver *w, kiln__text *out)
     for (uint32_t k = 0; k < d->real->inputs && w->status == KILN_OK; k++)
         if ((d->wanted >> k & 1) != 0) {
             const uint16_t g = gradient_of(w, inputs[k]);
+            varies[wanted] = d->inputs[k];
             roots[wanted++] = g != NONE ? g : number(w, 0);
         }
+    keep_axis(w, roots, wanted, varies);
     if (w->status == KILN_OK)
         w->status = print_definition(w, roots, wanted, out);
 }

@@ -529,6 +529,14 @@ static int64_t stride_along(const building *b, const reducing *r, uint32_t k, ui
     return stride;
 }
 
+/* Whether an input has all of a dimension by a stride of 0: along the axis it is not one value for all then. */
+static bool is_repeated(const building *b, const reducing *r, uint32_t k, uint32_t d)
+{
+    const kiln_tensor *tensor = b->tensors[k];
+    const uint32_t missing = r->ndim - tensor->ndim;
+    return d >= missing && tensor->shape[d - missing] != 1;
+}
+
 /* How an input lies from a dimension on. */
 typedef enum place {
     PLACE_SIMPLE,  /* it has all of the axis or none, all of the others or none, and no gaps */
@@ -549,7 +557,7 @@ static place place_of(const building *b, const reducing *r, uint32_t k, uint32_t
             continue;
         one[part] = one[part] && stride == 0;
         all[part] = all[part] && stride != 0;
-        dense = dense && (stride == 0 || stride == step || empty);
+        dense = dense && (stride == step || empty || (stride == 0 && !(part && is_repeated(b, r, k, d))));
         if (stride != 0)
             __builtin_mul_overflow(step, r->shape[d], &step);
     }

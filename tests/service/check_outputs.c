@@ -201,6 +201,25 @@ START_TEST(test_gradient__values)
 }
 END_TEST
 
+/* The gradient of an op that only adds a value of each row reduces nothing by itself. */
+START_TEST(test_gradient__columns_of_an_op_without_sums)
+{
+    double x[ELEMENTS] = { 0 }, c[ROWS] = { 0 }, gradients[ROWS] = { 1, 2, 3, 4 }, by_x[ELEMENTS], by_c[ROWS];
+    char *call = NULL;
+    const int64_t column[] = { ROWS, 1 };
+    const kiln_tensor ins[] = { { gradients, NULL, KILN_F64, 2, column, NULL },
+                                { x, NULL, KILN_F64, 2, whole, NULL },
+                                { c, NULL, KILN_F64, 2, column, NULL } };
+    ck_assert_int_eq(kiln_apply_gradient(&call, service, "op=sum(x)+c", ins + 1, 2, 3, &report), KILN_OK);
+    const kiln_tensor outs[] = { { by_x, NULL, KILN_F64, 2, column, NULL }, { by_c, NULL, KILN_F64, 2, column, NULL } };
+    ck_assert_msg(kiln_apply(service, call, outs, 2, ins, 3, NULL, 0, NULL, &report) == KILN_OK, "%s: %s", call,
+                  report.message);
+    ck_assert_mem_eq(by_c, gradients, sizeof(by_c));
+    ck_assert_mem_eq(by_x, gradients, sizeof(by_c)); /* one value for all of the axis */
+    kiln_text_free(call);
+}
+END_TEST
+
 /* Inputs of one value for a row have sums over the axis. */
 START_TEST(test_gradient__columns)
 {
@@ -267,6 +286,7 @@ Suite *kiln_test_service_outputs_suite(void)
     tcase_add_test(tcase, test_outputs__refusals);
     tcase_add_test(tcase, test_gradient__values);
     tcase_add_test(tcase, test_gradient__columns);
+    tcase_add_test(tcase, test_gradient__columns_of_an_op_without_sums);
     tcase_add_test(tcase, test_gradient__refusals);
     suite_add_tcase(suite, tcase);
     return suite;

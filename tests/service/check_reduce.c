@@ -318,10 +318,14 @@ START_TEST(test_reduce__a_launch_for_each_part)
         char text[64];
         float most[COUNT_FOUR];
         float *const first = from + (cases[k].x[0] < 0 ? 30 : 0), *const other = with + (cases[k].y[1] < 0 ? 20 : 0);
-        const kiln_tensor ins[] = { { first, NULL, KILN_F32, 4, four, cases[k].x },
-                                    { other, NULL, KILN_F32, 4, four, cases[k].y } },
-                          result = tensor(out, four, 4);
         const int last = cases[k].axis[0] == '1' ? 1 : cases[k].axis[0] == '2' ? 2 : 3;
+        int64_t shape[4];
+        memcpy(shape, four, sizeof(shape));
+        if (cases[k].y[last] == 0) /* one value for all of the axis */
+            shape[last] = 1;
+        const kiln_tensor ins[] = { { first, NULL, KILN_F32, 4, four, cases[k].x },
+                                    { other, NULL, KILN_F32, 4, shape, cases[k].y } },
+                          result = tensor(out, four, 4);
         const bool two = cases[k].axis[0] == '(';
         const int length = two ? 10 : (int)four[last], behind = last == 1 ? 10 : last == 2 ? 5 : 1;
         snprintf(text, sizeof(text), "op=x+y-max(x+y) axis=%s", cases[k].axis);

@@ -72,9 +72,10 @@ class NumPy:
     def fit(self, array, like):
         """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
         shape, extra = like.shape, array.ndim - like.ndim
-        array = array.sum(tuple(range(extra)), dtype=array.dtype) if extra > 0 else array
+        wide = self.numpy.promote_types(array.dtype, self.numpy.float32)  # sums of 16 bits are as those of Kiln
+        array = array.sum(tuple(range(extra)), dtype=wide) if extra > 0 else array
         along = tuple(d for d in range(array.ndim) if shape[d] == 1 != array.shape[d])
-        array = array.sum(along, keepdims=True, dtype=array.dtype) if along else array
+        array = array.sum(along, keepdims=True, dtype=wide) if along else array
         return self.numpy.broadcast_to(array, shape).astype(like.dtype, copy=True) if (
             array.shape != shape or array.dtype != like.dtype) else array
 

@@ -28,7 +28,8 @@ class Gradient:
 
 def gradients(op, kind, inputs, grads, numbers, wanted):
     """The gradients of the inputs whose bits are set in `wanted`, in the types and shapes of these."""
-    facts = [kind.facts(array) for array in inputs]
+    from ._ops import dense_strides
+    facts = [(code, shape, dense_strides(shape), device) for code, shape, _, device in map(kind.facts, inputs)]
     key = wanted, *((code, shape) for code, shape, _, _ in facts)
     found = op.gradients_by_key.get(key)
     if found is None or found.session is not session():

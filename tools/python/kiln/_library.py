@@ -15,7 +15,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_
           "uint8", "bool")
 REAL = range(1, 7)  # the numbers of those that are real
 DIMS_MAX, OUTPUTS_MAX = 32, 8
-OK, EINVAL = 0, -1
+OK, EINVAL, EOP = 0, -1, -4
 ROLE_IN, ROLE_SCALAR = 1, 4
 ARG_VALUE = 2
 

@@ -8,7 +8,7 @@ from threading import get_ident
 
 from ._arrays import find_torch, kind_of
 from ._gradients import gradients
-from ._library import (EINVAL, OUTPUTS_MAX, ROLE_IN, ROLE_SCALAR, Error, Output, define, lib, mine, must, session,
+from ._library import (EINVAL, EOP, OUTPUTS_MAX, ROLE_IN, ROLE_SCALAR, Error, Output, define, lib, mine, must, session,
                        spec_params)
 
 _TENSOR = struct.Struct("@PPiIPP")  # kiln_tensor
@@ -206,7 +206,7 @@ class Op:
                 results = plan.run(inputs, outs, numbers)
                 return self._keep(key, plan, results)
         except Error as error:
-            if error.status != EINVAL or all(map(kind.is_contiguous, inputs)):
+            if error.status not in (EINVAL, EOP) or all(map(kind.is_contiguous, inputs)):
                 raise
         inputs = list(map(kind.contiguous, inputs))
         plan = Plan(self, kind, inputs, outs)
