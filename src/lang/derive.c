@@ -31,6 +31,7 @@ typedef struct deriver {
     kiln_status status;
     bool forward; /* no scan begins at the end of the axis but those of the op */
     uint32_t count;
+    bool from_varying; /* the term whose gradient is given to its arguments varies */
     term terms[TERMS_MAX];
     uint16_t varying[TERMS_MAX], fixed[TERMS_MAX]; /* the gradient of each term: the part of it that varies along the
                                                       axis, and the part that does not */
@@ -194,10 +195,31 @@ static uint16_t sum(deriver *w, uint16_t a)
     return is_number(w, a, 0) ? a : reduce(w, KILN__REDUCE_SUM, 0, a);
 }
 
-/* The number of elements along the axis. */
+/* The number of elements along the axis is a whole number, which has a type of its own: with float16 it may be
+ * infinite. Its reciprocal by mean is float32, which is too little for float64. */
 static uint16_t length(deriver *w)
 {
     return plus(w, reduce(w, KILN__REDUCE_MAX, 0, name(w, "index", -1, true)), number(w, 1));
+}
+
+static uint16_t reciprocal_length(deriver *w)
+{
+    return reduce(w, KILN__REDUCE_MEAN, 0, binary(w, KILN__OPERATOR_EQ, name(w, "index", -1, true), number(w, 0)));
+}
+
+/* g / (n - less), where the axis has n elements. */
+static uint16_t split(deriver *w, uint16_t g, double less)
+{
+    if (w->d->wide)
+        return over(w, g, minus(w, length(w), number(w, less)));
+    const uint16_t share = reciprocal_length(w);
+    return over(w, times(w, g, share), minus(w, number(w, 1), times(w, number(w, less), share)));
+}
+
+/* g * n */
+static uint16_t repeat(deriver *w, uint16_t g)
+{
+    return w->d->wide ? times(w, g, length(w)) : over(w, g, reciprocal_length(w));
 }
 
 /* ---- From an expression to terms */
@@ -226,7 +248,10 @@ static const kiln__op *find_backward(deriver *w, const kiln__op *op)
         return NULL;
     w->status = kiln__op_find(w->d->ops, kiln__word_of(text), UINT32_MAX, &found, w->report);
     const kiln__op *backward = w->status == KILN_OK && found >= 0 ? kiln__op_at(w->d->ops, (uint32_t)found) : NULL;
-    return backward != NULL && backward->inputs == 2 && backward->outputs == 1 ? backward : NULL;
+    const bool fits = backward != NULL && backward->inputs == 2 && backward->outputs == 1 &&
+                      strcmp(backward->input_names[0], "grad") == 0 && kiln__real_root(op->real, 0)->varies &&
+                      (strcmp(backward->input_names[1], "x") == 0 || strcmp(backward->input_names[1], "y") == 0);
+    return fits ? backward : NULL;
 }
 
 static uint16_t translate_op(deriver *w, const scope *in, const kiln__real_node *node, uint16_t *memo)
@@ -241,6 +266,22 @@ static uint16_t translate_op(deriver *w, const scope *in, const kiln__real_node 
         return translate(w, in, node->body, memo);
     const scope inner = { op->real, made.args, made.args + op->inputs };
     return translate_root(w, &inner, op->real->roots[node->output]);
+}
+
+/* A function of numbers alone is one. */
+static uint16_t translate_function(deriver *w, const kiln__primitive *function, term made)
+{
+    double arguments[KILN__REAL_ARGS_MAX];
+    bool fixed = true;
+    for (uint16_t i = 0; i < made.count; i++) {
+        fixed = fixed && w->terms[made.args[i]].kind == TERM_NUMBER;
+        arguments[i] = w->terms[made.args[i]].value;
+    }
+    if (fixed)
+        return number(w, function->value(arguments));
+    made.kind = TERM_CALL;
+    made.name = function->name;
+    return add_term(w, made);
 }
 
 static uint16_t translate_node(deriver *w, const scope *in, const kiln__real_node *node, uint16_t *memo)
@@ -273,9 +314,7 @@ static uint16_t translate_node(deriver *w, const scope *in, const kiln__real_nod
     case KILN__REAL_REDUCTION:
         return reduce(w, (kiln__reduction)node->index, node->value, made.args[0]);
     default:
-        made.kind = TERM_CALL;
-        made.name = kiln__primitive_at(node->index)->name;
-        return add_term(w, made);
+        return translate_function(w, kiln__primitive_at(node->index), made);
     }
 }
 
@@ -288,11 +327,14 @@ static uint16_t translate(deriver *w, const scope *in, uint16_t index, uint16_t 
 
 /* ---- Gradients, from the results to the inputs */
 
-/* Adds to the gradient of a term. What varies is summed over the axis later, where the term does not. */
+/* Adds to the gradient of a term. A part that varies is summed over the axis later, where the term does not vary. One
+ * that does not counts once for each element that has it. */
 static void give(deriver *w, uint16_t to, uint16_t gradient)
 {
-    if (!w->terms[to].needed)
+    if (!w->terms[to].needed || is_number(w, gradient, 0))
         return;
+    if (w->from_varying && !w->terms[to].varies && !w->terms[gradient].varies)
+        gradient = repeat(w, gradient);
     uint16_t *at = w->terms[gradient].varies ? &w->varying[to] : &w->fixed[to];
     *at = *at == NONE ? gradient : plus(w, *at, gradient);
 }
@@ -397,14 +439,29 @@ static uint16_t slope(deriver *w, const char *f, uint16_t x, uint16_t y)
     return NONE;
 }
 
+/* Where one of both is a number, that has no part in ties: max(x, 0) is flat at 0, as PyTorch's relu. A NaN has none
+ * where the other is taken. */
+static void derive_order(deriver *w, const term *t, uint16_t g)
+{
+    const kiln__operator order = strstr(t->name, "min") != NULL ? KILN__OPERATOR_LT : KILN__OPERATOR_GT;
+    const bool fixed = w->terms[t->args[0]].kind == TERM_NUMBER || w->terms[t->args[1]].kind == TERM_NUMBER;
+    for (int i = 0; i < 2; i++) {
+        const uint16_t a = t->args[i], b = t->args[1 - i];
+        uint16_t part = share(w, order, a, b, g);
+        if (fixed)
+            part = choose(w, binary(w, order, a, b), g, number(w, 0));
+        if (t->name[0] == 'f')
+            part = choose(w, binary(w, KILN__OPERATOR_NE, b, b), g, part);
+        give(w, a, part);
+    }
+}
+
 static void derive_two(deriver *w, const term *t, uint16_t value, uint16_t g)
 {
     const char *f = t->name;
     const uint16_t a = t->args[0], b = t->args[1], zero = number(w, 0);
     if (IS("min") || IS("fmin") || IS("max") || IS("fmax")) {
-        const kiln__operator order = strstr(f, "min") != NULL ? KILN__OPERATOR_LT : KILN__OPERATOR_GT;
-        give(w, a, share(w, order, a, b, g));
-        give(w, b, share(w, order, b, a, g));
+        derive_order(w, t, g);
     } else if (IS("div")) {
         give(w, a, over(w, g, b));
         give(w, b, negate(w, over(w, times(w, g, value), b)));
@@ -412,7 +469,8 @@ static void derive_two(deriver *w, const term *t, uint16_t value, uint16_t g)
         give(w, a, g);
         give(w, b, negate(w, times(w, g, call(w, "trunc", over(w, a, b)))));
     } else if (IS("copysign")) {
-        const uint16_t turned = binary(w, KILN__OPERATOR_LT, times(w, a, value), zero);
+        const uint16_t turned = binary(w, KILN__OPERATOR_NE, binary(w, KILN__OPERATOR_LT, a, zero),
+                                       binary(w, KILN__OPERATOR_LT, value, zero));
         give(w, a, choose(w, binary(w, KILN__OPERATOR_EQ, a, zero), zero, choose(w, turned, negate(w, g), g)));
     } else if (IS("exp_add")) {
         give(w, a, g);
@@ -484,7 +542,7 @@ static void derive_reduction(deriver *w, const term *t, uint16_t value, uint16_t
         give(w, x, g);
         break;
     case KILN__REDUCE_MEAN:
-        give(w, x, over(w, g, length(w)));
+        give(w, x, split(w, g, 0));
         break;
     case KILN__REDUCE_MAX:
     case KILN__REDUCE_MIN:
@@ -492,14 +550,12 @@ static void derive_reduction(deriver *w, const term *t, uint16_t value, uint16_t
         give(w, x, choose(w, chosen, over(w, g, sum(w, choose(w, chosen, number(w, 1), zero))), zero));
         break;
     case KILN__REDUCE_VAR:
-        give(w, x,
-             times(w, over(w, times(w, g, number(w, 2)), minus(w, length(w), number(w, t->value))),
-                   minus(w, x, reduce(w, KILN__REDUCE_MEAN, 0, x))));
-        break;
-    case KILN__REDUCE_STD:
-        give(w, x,
-             times(w, over(w, g, times(w, value, minus(w, length(w), number(w, t->value)))),
-                   minus(w, x, reduce(w, KILN__REDUCE_MEAN, 0, x))));
+    case KILN__REDUCE_STD: /* 2 (x - mean) / (n - correction), and for std half of it over the value */
+        chosen = times(w, split(w, g, t->value), minus(w, x, reduce(w, KILN__REDUCE_MEAN, 0, x)));
+        if (reduction == KILN__REDUCE_VAR)
+            give(w, x, times(w, number(w, 2), chosen));
+        else
+            give(w, x, choose(w, binary(w, KILN__OPERATOR_EQ, value, zero), zero, over(w, chosen, value)));
         break;
     case KILN__REDUCE_NORM:
         give(w, x, choose(w, binary(w, KILN__OPERATOR_EQ, value, zero), zero, times(w, g, over(w, x, value))));
@@ -519,7 +575,11 @@ static void derive_reduction(deriver *w, const term *t, uint16_t value, uint16_t
 static void derive_backward(deriver *w, const term *t, uint16_t value, uint16_t g)
 {
     const kiln__op *op = t->op, *backward = t->backward;
-    term made = { .kind = TERM_CALL, .name = backward->name, .count = (uint16_t)(2 + backward->params) };
+    term made = {
+        .kind = TERM_CALL, .name = backward->name, .count = (uint16_t)(2 + backward->params), .op = backward
+    };
+    if (backward->real->reductions > 0 && !w->terms[g].varies) /* a sum takes what varies */
+        g = binary(w, KILN__OPERATOR_ADD, g, binary(w, KILN__OPERATOR_MUL, number(w, 0), name(w, "index", -1, true)));
     made.args[0] = g;
     made.args[1] = strcmp(backward->input_names[1], "y") == 0 ? value : t->args[0];
     for (uint32_t i = 0; i < backward->params; i++) {
@@ -535,6 +595,7 @@ static void derive_term(deriver *w, uint16_t index, uint16_t g)
 {
     const term t = w->terms[index]; /* which move when some are added */
     uint16_t factor;
+    w->from_varying = t.varies;
     if (t.kind == TERM_NEGATE) {
         give(w, t.args[0], negate(w, g));
     } else if (t.kind == TERM_BINARY) {
@@ -603,7 +664,10 @@ static void print_number(kiln__text *out, double value)
 {
     char text[KILN__NUMBER_SIZE];
     kiln__number_format(text, value);
-    kiln__text_printf(out, signbit(value) ? "(%s)" : "%s", text);
+    if (isnan(value))
+        kiln__text_append(out, "(inf-inf)");
+    else
+        kiln__text_printf(out, signbit(value) ? "(%s)" : "%s", text);
 }
 
 static void print_term(printer *p, uint16_t index, bool whole);
@@ -630,6 +694,8 @@ static void print_call(printer *p, const term *t)
 static void print_term(printer *p, uint16_t index, bool whole)
 {
     const term *t = &p->w->terms[index];
+    if (p->out->length > KILN__DEFINITION_MAX) /* terms that are no locals may double at each step */
+        return;
     if (p->locals[index] > 0 && !whole) {
         kiln__text_printf(p->out, "t%d", p->locals[index]);
         return;
@@ -730,6 +796,10 @@ static kiln_status print_definition(const deriver *w, const uint16_t *roots, uin
         first = 0;
     }
     kiln__free(p);
+    if (out->length > KILN__DEFINITION_MAX)
+        return kiln__fail(w->report, KILN_EOP, KILN__STAGE_SPEC, 0,
+                          "the derivative has more than %d characters: take that of a part of the expression",
+                          KILN__DEFINITION_MAX);
     return out->failed ? kiln__fail_memory(w->report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
@@ -744,28 +814,37 @@ static void mark_needed(deriver *w, const uint16_t *inputs)
             w->terms[i].needed = w->terms[i].needed || w->terms[w->terms[i].args[j]].needed;
 }
 
-/* Whether the terms of a text reduce the axis. */
-static bool reduces(const deriver *w, const uint16_t *roots, uint32_t root_count)
+/* Whether a call is that of an op that reduces. */
+static bool calls_reduction(const term *t)
+{
+    return t->op != NULL && t->op->real->reductions > 0;
+}
+
+/* Whether the terms of a text reduce the axis, and whether they have the index. */
+static bool reduces(const deriver *w, const uint16_t *roots, uint32_t root_count, bool *indexed)
 {
     bool found = false, used[TERMS_MAX] = { false };
     for (uint32_t k = 0; k < root_count; k++)
         used[roots[k]] = true;
     for (uint32_t i = w->count; i-- > 0;) {
-        found = found || (used[i] && w->terms[i].kind == TERM_CALL && w->terms[i].index > 0);
-        for (uint16_t j = 0; j < w->terms[i].count && used[i]; j++)
-            used[w->terms[i].args[j]] = true;
+        const term *t = &w->terms[i];
+        found = found || (used[i] && t->kind == TERM_CALL && (t->index > 0 || calls_reduction(t)));
+        *indexed = *indexed || (used[i] && t->kind == TERM_NAME && t->index < 0);
+        for (uint16_t j = 0; j < t->count && used[i]; j++)
+            used[t->args[j]] = true;
     }
     return found;
 }
 
-/* An op that reduces nothing has results of one shape. So that the gradient of an input with one value for the axis has
- * one, too, a reduction is added to it, times 0. */
+/* An op that reduces nothing has results of one shape, and its index is that of all elements. So that the gradient of
+ * an input with one value for the axis has one, too, a reduction is added to it, times 0. */
 static void keep_axis(deriver *w, uint16_t *roots, uint32_t root_count, const bool *varies)
 {
-    if (w->d->real->reductions == 0 || reduces(w, roots, root_count))
+    bool indexed = false;
+    if (w->d->real->reductions == 0 || reduces(w, roots, root_count, &indexed))
         return;
     for (uint32_t k = 0; k < root_count; k++)
-        if (!varies[k]) {
+        if (!varies[k] || indexed) {
             const uint16_t most = reduce(w, KILN__REDUCE_MAX, 0, name(w, "index", -1, true));
             roots[k] = binary(w, KILN__OPERATOR_ADD, roots[k], binary(w, KILN__OPERATOR_MUL, number(w, 0), most));
             return;
@@ -790,6 +869,7 @@ static void derive_all(deriver *w, kiln__text *out)
         translate(w, &in, d->real->roots[k], memo);
     const uint32_t values = w->count;
     mark_needed(w, inputs);
+    w->from_varying = false;
     for (uint32_t k = 0; k < d->real->outputs && w->status == KILN_OK; k++)
         give(w, memo[d->real->roots[k]], name(w, "d", (int)k + 1, d->outputs[k]));
     for (uint32_t i = values; i-- > 0 && w->status == KILN_OK;) {

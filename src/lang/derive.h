@@ -12,6 +12,7 @@ typedef struct kiln__derivation {
     const kiln__op_table *ops;
     bool inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX]; /* whether it varies */
     uint64_t wanted;                                           /* the inputs, as bits */
+    bool wide;                                                 /* some input is float64 */
 } kiln__derivation;
 
 /* Appends "(d1, ..., i1, ...; s1=0, ...) = (...) where ...", which defines an op behind a name. For each wanted input

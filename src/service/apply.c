@@ -341,8 +341,10 @@ static void append_layout(kiln__text *out, const kiln__template *template, bool 
 static void append_hint(kiln__text *out, const kiln__loop *loop)
 {
     const kiln__size size = size_of(loop);
+    if (loop->kind == KILN__LOOP_REDUCED)
+        kiln__text_append(out, " axis= keep=");
     if (size.rows > 0)
-        kiln__text_printf(out, " axis= keep= n=%" PRIu64 "x%" PRIu64, size.rows, size.cols);
+        kiln__text_printf(out, " n=%" PRIu64 "x%" PRIu64, size.rows, size.cols);
     else if (size.n > 0)
         kiln__text_printf(out, " n=%" PRIu64, size.n);
 }
@@ -636,8 +638,10 @@ kiln_status kiln__apply_gradient(char **out, kiln_service *service, const char *
     if (status != KILN_OK)
         return status;
     kiln__derivation d = { .real = spec->fields.op, .ops = &service->catalog.ops, .wanted = wanted };
-    for (size_t k = 0; k < in_count; k++)
+    for (size_t k = 0; k < in_count; k++) {
         d.inputs[k] = inputs.layouts[k] <= KILN__LAYOUT_ROW;
+        d.wide = d.wide || ins[k].dtype == KILN_F64;
+    }
     for (uint32_t k = 0; k < d.real->outputs; k++)
         d.outputs[k] = !is_reduced(spec, k);
     status = check_wanted(spec, wanted, report);

@@ -156,6 +156,44 @@ class Ops(unittest.TestCase):
                             wanted=["i"])
         self.assert_refused(kiln.Error, "lgamma has no derivative", kiln.op("lgamma(x)").gradients, x)
 
+    def test_gradients_as_pytorchs(self):
+        for text, x, want in (("relu(x)", [-1, 0, 2], [0, 0, 1]), ("relu6(x)", [0, 6, 3], [0, 0, 1]),
+                              ("pow_scalar(x,3)", [0, 1, -2], [0, 3, 12]), ("norm(x)", [0, 0, 0], [0, 0, 0]),
+                              ("std(x)", [2, 2, 2], [0, 0, 0]), ("max(x)", [1, 3, 3], [0, 0.5, 0.5])):
+            got, = kiln.op(text).gradients(np.array(x, np.float64))
+            np.testing.assert_allclose(got, want, atol=1e-12, err_msg=text)
+        tiny, = kiln.op("mean(x)").gradients(np.ones((1, 70000), np.float16))
+        np.testing.assert_allclose(tiny, np.float16(1 / 70000))
+
+    def test_a_gradient_that_is_too_long(self):
+        kiln.define_op("python_power(x) = a * a where b = x * x + 0.1, c = b * b, d = c * c, a = d * d")
+        nested = kiln.op("python_power(" * 10 + "x" + ")" * 10)
+        self.assert_refused(kiln.Error, "more than 16384 characters", nested.gradients, values(3))
+
+    def test_scalars_of_numpy(self):
+        a = np.arange(4, dtype=np.float32)
+        subtract = kiln.op("x - y")
+        self.assertEqual([float(subtract(p, q)) for p in a for q in a], [p - q for p in range(4) for q in range(4)])
+
+    def test_no_rows(self):
+        for text, shape, want in (("sum(x) keep=1", (0, 3), (0, 1)), ("sum(x) axis=0", (3, 0), (0,)), ("softmax", (0, 3), (0, 3))):
+            self.assertEqual(kiln.op(text)(np.ones(shape)).shape, want)
+        self.assertEqual(kiln.op("softmax").gradients(np.ones((0, 3)))[0].shape, (0, 3))
+
+    def test_a_report_of_each_thread(self):
+        op, x, said = kiln.op("x + 11"), np.zeros(10, np.float32), []
+
+        def work(out):
+            try:
+                op(x[:5], out=out)
+            except kiln.Error as error:
+                said.append(str(error))
+        for out in (x[5:], x[1:6]):
+            thread = threading.Thread(target=work, args=(out,))
+            thread.start()
+            thread.join()
+        self.assertIn("overlap", said[0])
+
     def test_gradients_of_random_expressions(self):
         rng, unary = np.random.default_rng(7), ("tanh", "sigmoid", "exp", "sin", "gelu", "silu", "softplus", "abs", "erf")
 

@@ -195,6 +195,10 @@ START_TEST(test_gradient__values)
     check_gradient("op=var(x,correction=1)*sum(y)", 2, ROWS, 1);
     check_gradient("op=std(x)+norm(x)+logsumexp(x)", 1, ROWS, 1);
     check_gradient("op=rms_norm(x*y,y)", 2, ROWS, COLS);
+    check_gradient("op=sum(x-norm(x))", 1, ROWS, 1); /* a value of each row counts once for each element */
+    check_gradient("op=mean(x*mean(x)) axis=0 keep=1", 1, 1, COLS);
+    check_gradient("op=mean(log_softmax(x))", 1, ROWS, 1);
+    check_gradient("op=sum(x*index)", 1, ROWS, 1);
     check_gradient("op=layer_norm(x,y,y)", 2, ROWS, COLS);
     check_gradient("op=cumsum(x)*x", 1, ROWS, COLS);
     check_gradient("op=cumsum(x,exclusive=1) axis=0", 1, ROWS, COLS);

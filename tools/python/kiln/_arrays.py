@@ -38,8 +38,8 @@ class NumPy:
         return tuple(key)
 
     def prepare(self, array):
-        """The array whose memory has its values."""
-        return array
+        """The array whose memory has its values: a scalar of NumPy has none of its own."""
+        return self.numpy.asarray(array)
 
     def facts(self, array):
         """The type's number, the shape, the strides in elements, and the index of the device."""

@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import byref, c_void_p
 
-from ._library import lib, mine, must, session
+from ._library import define, lib, mine, must, session
 
 
 class Gradient:
@@ -12,12 +12,16 @@ class Gradient:
     def __init__(self, op, facts, wanted):
         from ._ops import Op, find_outputs, make_block  # which import this module
         self.session, call, count = session(), c_void_p(), len(facts)
-        words, _keep = make_block(facts)
-        must(lib.kiln_apply_gradient(byref(call), self.session.service, op.spec, words, count, wanted, mine.pointer))
-        try:
-            self.op = Op(ctypes.string_at(call.value).decode().removeprefix("op="))
-        finally:
-            lib.kiln_text_free(call)
+        words, self.keep = make_block(facts)
+
+        def derive(service):
+            must(lib.kiln_apply_gradient(byref(call), service.service, op.spec, words, count, wanted, mine.pointer))
+            try:
+                return ctypes.string_at(call.value).decode().removeprefix("op=")
+            finally:
+                lib.kiln_text_free(call)
+
+        self.op = Op(define(derive))  # in a child of fork, too
         # The shapes of the outputs with the axis that the op reduces.
         most = max(len(shape) for _, shape, _, _ in facts)
         outputs = find_outputs(op.spec, words, count)

@@ -156,9 +156,10 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def define(make):
-    """Calls make(session) now, and for each later session."""
-    make(session())
+    """Calls make(session) now, and for each later session. Returns what it gives now."""
+    made = make(session())
     _definitions.append(make)
+    return made
 
 
 def params(signature):

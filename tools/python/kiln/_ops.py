@@ -67,7 +67,7 @@ class Plan:
     def _new_block(self):
         words, keep = make_block(self.facts)
         ins = addressof(words) + self.out_count * _TENSOR.size
-        block = self.blocks[get_ident()] = words, addressof(words), ins, mine.pointer, keep
+        block = self.blocks[get_ident()] = words, addressof(words), ins, keep
         return block
 
     def run(self, inputs, outs, numbers):
@@ -77,7 +77,7 @@ class Plan:
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
         results = outs or [make(inputs) for make in self.make]
-        words, outs_at, ins_at, report, _ = self.blocks.get(get_ident()) or self._new_block()
+        words, outs_at, ins_at, _ = self.blocks.get(get_ident()) or self._new_block()
         i = 0
         for array in results:
             words[i] = kind.pointer(array)
@@ -87,19 +87,19 @@ class Plan:
             i += _WORDS
         if self.guard:
             with self.guard():
-                status = self._apply(outs_at, ins_at, numbers, kind.stream(device), report)
+                status = self._apply(outs_at, ins_at, numbers, kind.stream(device))
         else:
-            status = self._apply(outs_at, ins_at, numbers, kind.stream(device), report)
+            status = self._apply(outs_at, ins_at, numbers, kind.stream(device))
         if status != 0:
             must(status)
         if kind.finish:
             kind.finish(device)
         return results
 
-    def _apply(self, outs_at, ins_at, numbers, stream, report):
+    def _apply(self, outs_at, ins_at, numbers, stream):
         op = self.op
         return _apply(self.session.service, op.spec, outs_at, self.out_count, ins_at, self.in_count, numbers,
-                      op.scalar_count, stream, report)
+                      op.scalar_count, stream, mine.pointer)
 
 
 _apply = lib.kiln_apply
@@ -179,6 +179,7 @@ class Op:
         over dimensions along which an input was repeated."""
         inputs, numbers = self._bind(inputs, named)
         kind = kind_of(inputs[0])
+        inputs = list(map(kind.prepare, inputs))
         names = [name for name, array in zip(self.inputs, inputs) if kind.is_real(array)] if wanted is None else wanted
         for name in names:
             if name not in self.inputs or not kind.is_real(inputs[self.inputs.index(name)]):

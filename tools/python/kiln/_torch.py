@@ -65,11 +65,11 @@ def _register(kind):
     def set_up(ctx, inputs, output):
         ctx.text, tensors, ctx.scalars = inputs
         ctx.results = [(t.shape, t.dtype) for t in output]
+        ctx.needed = [t.requires_grad and t.is_floating_point() for t in tensors]
         ctx.save_for_backward(*tensors)
 
     def backward(ctx, grads):
-        inputs = ctx.saved_tensors
-        needed = [t.is_floating_point() for t in inputs]
+        inputs, needed = ctx.saved_tensors, ctx.needed
         grads = [inputs[0].new_zeros(shape, dtype=dtype) if g is None else g
                  for g, (shape, dtype) in zip(grads, ctx.results)]
         bits = sum(1 << k for k, one in enumerate(needed) if one)
