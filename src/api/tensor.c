@@ -1,5 +1,6 @@
 /* The public functions of <kiln/tensor.h>. */
 #include "api/structs.h"
+#include "service/infer.h"
 #include "service/service.h"
 #include <stdio.h>
 
@@ -42,7 +43,7 @@ kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, ki
                 count != NULL && service != NULL && text != NULL && (outs != NULL || room == 0) &&
                     (ins != NULL || in_count == 0),
                 "count, service, text, outs and ins must not be NULL");
-    return kiln__apply_outputs(outs, room, count, service, text, ins, in_count, report);
+    return kiln__infer_outputs(outs, room, count, service, text, ins, in_count, report);
 }
 
 kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *text, const kiln_tensor *ins,
@@ -52,7 +53,7 @@ kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *
     KILN__BEGIN_OUT(call, report, KILN__STAGE_SPEC, service,
                     service != NULL && text != NULL && (ins != NULL || in_count == 0),
                     "service, text and ins must not be NULL");
-    return kiln__apply_gradient(call, service, text, ins, in_count, wanted, report);
+    return kiln__infer_gradient(call, service, text, ins, in_count, wanted, report);
 }
 
 /* ---- DLPack. Its codes stand here by value, so that the library needs none of its headers. */

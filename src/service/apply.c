@@ -5,13 +5,12 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/number.h"
-#include "lang/derive.h"
 #include "os/cancel.h"
 #include "service/get.h"
 #include "service/launch.h"
+#include "service/tensors.h"
 #include "spec/loop.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
@@ -23,7 +22,7 @@ typedef struct apply_key {
     const kiln__applied_text *text;        /* NULL: the table has no place for it, nor for its kernels */
     uint8_t outputs, operands, kind, dims; /* kind: that of the loop, and whether it is ordered */
     uint16_t octave;                       /* of the number of elements, on which geometry may depend */
-    uint16_t vector;                       /* see vector_of */
+    uint16_t vector;                       /* see kiln__tensors_vector */
     uint64_t cols;                         /* likewise the elements of a row of an op that reduces, else 0 */
 } apply_key;
 
@@ -198,254 +197,6 @@ static kiln_status find_device(kiln_device **out, kiln_service *service, const k
 
 /* ---- The spec of tensors */
 
-/* A text leaves open the fields that tensors give. */
-static kiln_status check_open(const kiln_spec *spec, kiln_report *report)
-{
-    static const char *const given[] = { "dtype", "out", "layout", "n" };
-    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
-        int id = kiln__fields_find(spec->fields.template, kiln__word_of(given[i]));
-        if (spec->values[id][0] != '\0')
-            return FAIL(report, KILN_EINVAL, "the tensors give %s: leave %s=%.100s out of the text", given[i], given[i],
-                        spec->values[id]);
-    }
-    return KILN_OK;
-}
-
-static kiln_status fail_without_op(kiln_report *report)
-{
-    return FAIL(report, KILN_EINVAL, "the text has no op: write one, such as op=x+y");
-}
-
-static kiln_status check_op(const kiln_spec *spec, const kiln__loop *loop, kiln_report *report)
-{
-    const kiln__real *op = spec->fields.op;
-    if (!spec->fields.op_set)
-        return fail_without_op(report);
-    if (op->indexed && !loop->ordered)
-        return FAIL(report, KILN_EINVAL,
-                    "the op takes the index, and the outputs are permuted: elements are counted as "
-                    "the shape has them");
-    if (op->outputs == loop->outputs && op->inputs == loop->operands - loop->outputs)
-        return KILN_OK;
-    return FAIL(report, KILN_EINVAL, "the op writes %u and reads %u tensors, and %u and %u are given", op->outputs,
-                op->inputs, loop->outputs, loop->operands - loop->outputs);
-}
-
-/* The size that geometry depends on. Rows without elements are as those of one. */
-static kiln__size size_of(const kiln__loop *loop)
-{
-    const uint64_t cols = loop->extent[0] > 0 ? (uint64_t)loop->extent[0] : 1;
-    return kiln__size_round(loop->count, loop->kind == KILN__LOOP_REDUCED ? cols : 0);
-}
-
-enum { WORD = 16 /* bytes of an access */ };
-
-/* The most elements that an access may have, where rows on a GPU do not begin at a multiple of WORD bytes; else 0. Such
- * rows are kept on chip only by a kernel whose accesses are as narrow. */
-static uint32_t vector_of(const kiln_device *device, const kiln__loop *loop, const kiln_tensor *outs,
-                          const kiln_tensor *ins)
-{
-    uintptr_t bits = 0;
-    uint32_t widest = 1;
-    if (device->target.sm == 0 || loop->kind != KILN__LOOP_REDUCED || loop->dims > 2)
-        return 0;
-    for (uint32_t k = 0; k < loop->operands; k++) {
-        const kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
-        const uint32_t bytes = kiln__dtype_bytes((kiln__dtype)dtype);
-        widest = bytes > widest ? bytes : widest;
-        if (loop->layouts[k] > KILN__LAYOUT_ROW)
-            continue;
-        bits |= (uintptr_t)loop->data[k];
-        for (uint32_t d = loop->dims; d < loop->dims + loop->batches; d++)
-            bits |= (uintptr_t)loop->stride[k][d] * bytes;
-    }
-    const uint32_t aligned = (uint32_t)(bits & (0 - bits)); /* 0: by any number of bytes */
-    if (bits % WORD == 0)
-        return 0;
-    return aligned > widest ? aligned / widest : 1;
-}
-
-/* The word of an operand in a kernel of any strides. A template that the text names may not know the word cross. */
-static kiln__layout strided_layout(const kiln__loop *loop, uint32_t k, bool is_named)
-{
-    return is_named ? kiln__loop_layout(loop, k) : loop->layouts[k];
-}
-
-static bool is_in_place(const kiln__template *template)
-{
-    const kiln__arguments *arguments = &template->arguments;
-    for (uint32_t i = 0; i < arguments->arg_count; i++)
-        if ((arguments->args[i].role == KILN__ARG_OUT || arguments->args[i].role == KILN__ARG_INOUT) &&
-            !arguments->args[i].in_place)
-            return false;
-    return true;
-}
-
-/* A template that the text names computes on such tensors, and on all that are simpler. */
-static kiln_status check_template(const kiln__template *template, const kiln__loop *loop, kiln_report *report)
-{
-    bool strided = kiln__template_strided(template);
-    bool rows = kiln__template_broadcasts(template) && kiln__arguments_rows(&template->arguments);
-    bool flat = kiln__arguments_flat(&template->arguments);
-    if (loop->kind == KILN__LOOP_REDUCED && (template->arguments.size_count > 2) != (loop->dims > 2))
-        return FAIL(report, KILN_EINVAL, "template %s takes an axis that is %sfollowed by other dimensions",
-                    template->name, loop->dims > 2 ? "not " : "");
-    if (loop->kind == KILN__LOOP_REDUCED) /* the template takes ops that reduce, since the spec has one */
-        return KILN_OK;
-    if (!is_in_place(template) || !(strided || rows || flat))
-        return FAIL(report, KILN_EINVAL,
-                    "template %s is for kiln_launch: its outputs are not inplace, or its arrays have other sizes than "
-                    "n, or than rows and columns",
-                    template->name);
-    if (loop->kind == KILN__LOOP_FLAT || strided || (rows && loop->kind == KILN__LOOP_ROWS))
-        return KILN_OK;
-    return FAIL(report, KILN_EINVAL, "template %s does not take the layout of these tensors: leave template out",
-                template->name);
-}
-
-/* Where the tensors choose the template, the text may name only parameters that it has. */
-static kiln_status check_params(const kiln_spec *spec, const kiln__template *template, kiln_report *report)
-{
-    const kiln__template *named = spec->fields.template;
-    for (uint32_t i = 0; i < named->param_count; i++)
-        if (spec->fields.param_set[i] &&
-            kiln__template_param(template, named->params[i].name, strlen(named->params[i].name)) < 0)
-            return FAIL(report, KILN_EINVAL,
-                        "these tensors take template %s, which has no parameter %s: leave %s out, or name a template",
-                        template->name, named->params[i].name, named->params[i].name);
-    return KILN_OK;
-}
-
-static void append_types(kiln__text *out, const char *field, const kiln_tensor *tensors, size_t count)
-{
-    kiln__text_printf(out, " %s=", field);
-    for (size_t k = 0; k < count; k++)
-        kiln__text_printf(out, "%s%s", k == 0 ? "(" : ",", kiln__dtype_name((kiln__dtype)tensors[k].dtype));
-    kiln__text_append(out, ")");
-}
-
-static void append_layout(kiln__text *out, const kiln__template *template, bool is_named, const kiln__loop *loop)
-{
-    bool strided = kiln__template_strided(template);
-    if (!strided && (loop->kind == KILN__LOOP_FLAT || !kiln__template_broadcasts(template)))
-        return;
-    kiln__text_append(out, " layout=");
-    if (strided)
-        kiln__text_printf(out, "%ud", loop->dims > 0 ? loop->dims : 1);
-    for (uint32_t k = strided ? 0 : loop->outputs, first = k; k < loop->operands; k++)
-        kiln__text_printf(out, "%s%s", k == first ? "(" : ",",
-                          kiln__layout_name(strided ? strided_layout(loop, k, is_named) : loop->layouts[k]));
-    kiln__text_append(out, ")");
-}
-
-static void append_hint(kiln__text *out, const kiln__loop *loop)
-{
-    const kiln__size size = size_of(loop);
-    if (loop->kind == KILN__LOOP_REDUCED)
-        kiln__text_append(out, " axis= keep=");
-    if (size.rows > 0)
-        kiln__text_printf(out, " n=%" PRIu64 "x%" PRIu64, size.rows, size.cols);
-    else if (size.n > 0)
-        kiln__text_printf(out, " n=%" PRIu64, size.n);
-}
-
-/* Unless the text names the parameter itself. */
-static void append_vector(kiln__text *out, const kiln_spec *spec, const kiln__template *template, uint32_t vector)
-{
-    static const char name[] = "vector";
-    const int own = kiln__template_param(spec->fields.template, name, strlen(name));
-    if (vector > 0 && kiln__template_param(template, name, strlen(name)) >= 0 &&
-        !(own >= 0 && spec->fields.param_set[own]))
-        kiln__text_printf(out, " %s=%u", name, vector);
-}
-
-/* Sets the fields of a line, which it frees. */
-static kiln_status set_fields(kiln_spec **spec, kiln__text *line, kiln_report *report)
-{
-    kiln_spec *set = NULL;
-    kiln_status status = line->failed ? kiln__fail_memory(report, KILN__STAGE_LAUNCH)
-                                      : kiln__spec_with(&set, *spec, kiln__text_string(line), report);
-    kiln__text_fini(line);
-    if (status == KILN_OK) {
-        kiln__spec_release(*spec);
-        *spec = set;
-    }
-    return status;
-}
-
-/* The fields that tensors give, but for the types of the outputs. The template of rows follows from their length. */
-static kiln_status add_fields(kiln_spec **spec, const kiln__loop *loop, uint32_t vector, const kiln_tensor *ins,
-                              kiln_report *report)
-{
-    static const char *const names[] = { "elementwise", "broadcast", "strided", "crossed", KILN__TEMPLATE_ROWS };
-    const bool named = (*spec)->fields.template_set, reduces = loop->kind == KILN__LOOP_REDUCED;
-    const bool beside = reduces && loop->dims > 2;
-    const char *name = beside ? KILN__TEMPLATE_COLUMNS : names[loop->kind];
-    const kiln__template *template = (*spec)->fields.template;
-    kiln__text line = { 0 };
-    kiln_status status = KILN_OK;
-    if (named)
-        status = check_template(template, loop, report);
-    else
-        status = kiln__catalog_find((*spec)->fields.catalog, kiln__word_of(name), &template, report);
-    if (status == KILN_OK)
-        status = check_params(*spec, template, report);
-    if (status != KILN_OK)
-        return status;
-    if (named || beside || !reduces)
-        kiln__text_printf(&line, "template=%s", template->name);
-    append_types(&line, "dtype", ins, loop->operands - loop->outputs);
-    append_layout(&line, template, named, loop);
-    append_hint(&line, loop);
-    append_vector(&line, *spec, template, vector);
-    return set_fields(spec, &line, report);
-}
-
-/* As torch.can_cast: real numbers do not become whole ones, nor numbers truth values. */
-static bool can_cast(kiln__dtype from, kiln__dtype to)
-{
-    if (kiln__dtype_is_real(from))
-        return kiln__dtype_is_real(to);
-    return to != KILN__DTYPE_BOOL || from == KILN__DTYPE_BOOL;
-}
-
-/* Sets the types of the outputs, where they are not those that the op gives. */
-static kiln_status add_results(kiln_spec **spec, const kiln_tensor *outs, uint32_t count, kiln_report *report)
-{
-    kiln__text line = { 0 };
-    bool equal = true;
-    for (uint32_t k = 0; k < count; k++) {
-        kiln__dtype given = kiln__spec_result(&(*spec)->fields, k), wanted = (kiln__dtype)outs[k].dtype;
-        equal = equal && given == wanted;
-        if (!can_cast(given, wanted))
-            return FAIL(report, KILN_EINVAL, "the op gives %s, which does not become %s as PyTorch casts: output %u",
-                        kiln__dtype_name(given), kiln__dtype_name(wanted), k);
-    }
-    if (equal)
-        return KILN_OK;
-    append_types(&line, "out", outs, count);
-    return set_fields(spec, &line, report);
-}
-
-/* The spec for tensors, from that of the text. */
-static kiln_status make_spec(kiln_spec **out, kiln_spec *asked, const kiln__loop *loop, uint32_t vector,
-                             const kiln_tensor *outs, const kiln_tensor *ins, kiln_report *report)
-{
-    *out = kiln__spec_retain(asked);
-    kiln_status status = check_op(*out, loop, report);
-    if (status == KILN_OK)
-        status = check_open(*out, report);
-    if (status == KILN_OK)
-        status = add_fields(out, loop, vector, ins, report);
-    if (status == KILN_OK)
-        status = add_results(out, outs, loop->outputs, report);
-    if (status != KILN_OK) {
-        kiln__spec_release(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
 static kiln_status make_loop(kiln__loop *out, const kiln_spec *spec, const kiln_tensor *outs, size_t out_count,
                              const kiln_tensor *ins, size_t in_count, bool placed, kiln_report *report)
 {
@@ -468,189 +219,9 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
     if (status == KILN_OK)
         status = find_device(device, service, outs, out_count, ins, in_count, report);
     if (status == KILN_OK)
-        status = make_spec(out, asked, &loop, vector_of(*device, &loop, outs, ins), outs, ins, report);
+        status =
+            kiln__tensors_spec(out, asked, &loop, kiln__tensors_vector(*device, &loop, outs, ins), outs, ins, report);
     kiln__spec_release(asked);
-    return status;
-}
-
-/* ---- Outputs */
-
-static kiln_status check_inputs(const kiln_spec *spec, size_t in_count, kiln_report *report)
-{
-    const kiln__real *op = spec->fields.op;
-    if (!spec->fields.op_set)
-        return fail_without_op(report);
-    if (op->inputs == in_count)
-        return KILN_OK;
-    return FAIL(report, KILN_EINVAL, "the op reads %u tensor%s, and %zu are given", op->inputs,
-                op->inputs == 1 ? "" : "s", in_count);
-}
-
-/* Sets the types of inputs, and their layouts where the op reduces. */
-static kiln_status type_inputs(kiln_spec **spec, const kiln__inputs *inputs, const kiln_tensor *ins, size_t in_count,
-                               kiln_report *report)
-{
-    kiln__text line = { 0 };
-    if (in_count == 0)
-        return KILN_OK;
-    append_types(&line, "dtype", ins, in_count);
-    for (size_t k = 0; k < in_count && (*spec)->fields.op->reductions > 0; k++)
-        kiln__text_printf(&line, "%s%s%s", k == 0 ? " layout=(" : ",", kiln__layout_name(inputs->layouts[k]),
-                          k + 1 == in_count ? ")" : "");
-    return set_fields(spec, &line, report);
-}
-
-/* A result of an op that reduces may lack the axis. */
-static void shape_output(kiln_output *out, const kiln__inputs *inputs, bool reduced, bool keep)
-{
-    out->ndim = 0;
-    for (uint32_t d = 0; d < inputs->ndim; d++) {
-        const bool along = reduced && d >= inputs->axis[0] && d <= inputs->axis[1];
-        if (!along || keep)
-            out->shape[out->ndim++] = along ? 1 : inputs->shape[d];
-    }
-}
-
-/* Reads a text and the types and layouts of its inputs. */
-static kiln_status read_inputs(kiln_spec **spec, kiln__inputs *inputs, kiln_service *service, const char *text,
-                               const kiln_tensor *ins, size_t in_count, kiln_report *report)
-{
-    kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
-    if (status != KILN_OK)
-        return status;
-    status = check_inputs(*spec, in_count, report);
-    if (status == KILN_OK)
-        status = check_open(*spec, report);
-    if (status == KILN_OK)
-        status = kiln__loop_inputs(inputs, ins, in_count,
-                                   (*spec)->fields.op->reductions > 0 ? &(*spec)->fields.axis : NULL, report);
-    if (status == KILN_OK)
-        status = type_inputs(spec, inputs, ins, in_count, report);
-    if (status == KILN_OK)
-        status = kiln__spec_check_numbers(&(*spec)->fields, report);
-    if (status != KILN_OK)
-        kiln__spec_release(*spec);
-    return status;
-}
-
-/* Whether an output lacks the axis, or has the extent 1 there. */
-static bool is_reduced(const kiln_spec *spec, uint32_t k)
-{
-    return spec->fields.op->reductions > 0 && kiln__spec_out_layout(&spec->fields, k) == KILN__LAYOUT_COLUMN;
-}
-
-kiln_status kiln__apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
-                                const kiln_tensor *ins, size_t in_count, kiln_report *report)
-{
-    kiln__inputs inputs;
-    kiln_spec *spec;
-    *count = 0;
-    kiln_status status = read_inputs(&spec, &inputs, service, text, ins, in_count, report);
-    if (status != KILN_OK)
-        return status;
-    *count = spec->fields.op->outputs;
-    if (room < *count)
-        status = FAIL(report, KILN_EINVAL, "the op has %zu outputs, and there is room for %zu", *count, room);
-    for (uint32_t k = 0; k < *count && status == KILN_OK; k++) {
-        outs[k].dtype = (kiln_dtype)kiln__spec_result(&spec->fields, k);
-        shape_output(&outs[k], &inputs, is_reduced(spec, k), spec->fields.keep);
-    }
-    kiln__spec_release(spec);
-    return status;
-}
-
-/* ---- Gradients */
-
-static kiln_status check_wanted(const kiln_spec *spec, uint64_t wanted, kiln_report *report)
-{
-    const kiln__real *op = spec->fields.op;
-    if (wanted == 0 || wanted >> op->inputs != 0)
-        return FAIL(report, KILN_EINVAL, "the gradients of inputs %#" PRIx64 " are wanted, and the op has %u", wanted,
-                    op->inputs);
-    if (op->outputs + op->inputs > KILN__INPUTS_MAX)
-        return FAIL(report, KILN_EINVAL, "the gradient of an op of %u inputs and %u outputs takes more than %d arrays",
-                    op->inputs, op->outputs, KILN__INPUTS_MAX);
-    return KILN_OK;
-}
-
-/* "op=NAME(d1,i1,?s1)" */
-static void append_call(kiln__text *out, const kiln__real *op, const char *name)
-{
-    kiln__text_printf(out, "op=%s(", name);
-    for (uint32_t k = 0; k < op->outputs; k++)
-        kiln__text_printf(out, "%sd%u", k > 0 ? "," : "", k + 1);
-    for (uint32_t k = 0; k < op->inputs; k++)
-        kiln__text_printf(out, ",i%u", k + 1);
-    for (uint32_t k = 0; k < op->scalars; k++)
-        kiln__text_printf(out, ",?s%u", k + 1);
-    kiln__text_append(out, ")");
-}
-
-/* " axis=-1 keep=1 math=fast": what the gradient takes over from the op. It may reduce nothing. */
-static kiln_status append_call_fields(kiln__text *out, kiln_service *service, const kiln_spec *spec,
-                                      kiln_report *report)
-{
-    const int math = kiln__fields_find(spec->fields.template, kiln__word_of("math"));
-    kiln_spec *call;
-    kiln_status status = kiln__spec_parse(&call, &service->catalog, kiln__text_string(out), report);
-    if (status != KILN_OK)
-        return status;
-    if (call->fields.op->reductions > 0) {
-        kiln__text_append(out, " axis=");
-        kiln__axis_format(&spec->fields.axis, out);
-        kiln__text_append(out, " keep=1");
-    }
-    if (spec->fields.math != KILN__MATH_UNSET)
-        kiln__text_printf(out, " math=%s", spec->values[math]);
-    kiln__spec_release(call);
-    return out->failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-static kiln_status define_gradient(kiln__text *call, kiln_service *service, const kiln_spec *spec,
-                                   const kiln__derivation *d, kiln_report *report)
-{
-    char name[32];
-    kiln__text body = { 0 }, definition = { 0 };
-    kiln_status status = kiln__derive(d, &body, report);
-    if (status == KILN_OK) {
-        snprintf(name, sizeof(name), "gradient_%016" PRIx64, kiln__hash(body.data, body.length));
-        kiln__text_printf(&definition, "%s%s", name, kiln__text_string(&body));
-        append_call(call, d->real, name);
-        status = definition.failed || call->failed
-                     ? kiln__fail_memory(report, KILN__STAGE_SPEC)
-                     : kiln__service_define_op(service, kiln__text_string(&definition), report);
-    }
-    if (status == KILN_OK)
-        status = append_call_fields(call, service, spec, report);
-    kiln__text_fini(&body);
-    kiln__text_fini(&definition);
-    return status;
-}
-
-kiln_status kiln__apply_gradient(char **out, kiln_service *service, const char *text, const kiln_tensor *ins,
-                                 size_t in_count, uint64_t wanted, kiln_report *report)
-{
-    kiln__inputs inputs;
-    kiln__text call = { 0 };
-    kiln_spec *spec;
-    *out = NULL;
-    kiln_status status = read_inputs(&spec, &inputs, service, text, ins, in_count, report);
-    if (status != KILN_OK)
-        return status;
-    kiln__derivation d = { .real = spec->fields.op, .ops = &service->catalog.ops, .wanted = wanted };
-    for (size_t k = 0; k < in_count; k++) {
-        d.inputs[k] = inputs.layouts[k] <= KILN__LAYOUT_ROW;
-        d.wide = d.wide || ins[k].dtype == KILN_F64;
-    }
-    for (uint32_t k = 0; k < d.real->outputs; k++)
-        d.outputs[k] = !is_reduced(spec, k);
-    status = check_wanted(spec, wanted, report);
-    if (status == KILN_OK)
-        status = define_gradient(&call, service, spec, &d, report);
-    if (status == KILN_OK)
-        *out = kiln__text_take(&call);
-    kiln__text_fini(&call);
-    kiln__spec_release(spec);
     return status;
 }
 
@@ -659,7 +230,7 @@ kiln_status kiln__apply_gradient(char **out, kiln_service *service, const char *
 static void fill_key(apply_key *out, const kiln_device *device, const kiln__applied_text *text, const kiln__loop *loop,
                      const kiln_tensor *outs, const kiln_tensor *ins)
 {
-    const kiln__size size = size_of(loop);
+    const kiln__size size = kiln__tensors_size(loop);
     *out = (apply_key){ .device = device,
                         .text = text,
                         .outputs = (uint8_t)loop->outputs,
@@ -667,7 +238,7 @@ static void fill_key(apply_key *out, const kiln_device *device, const kiln__appl
                         .kind = (uint8_t)(loop->kind << 1 | loop->ordered),
                         .dims = (uint8_t)(loop->kind >= KILN__LOOP_STRIDED ? loop->dims : 0),
                         .octave = (uint16_t)(size.n > 0 ? kiln__number_octave(size.n) : UINT16_MAX),
-                        .vector = (uint16_t)vector_of(device, loop, outs, ins),
+                        .vector = (uint16_t)kiln__tensors_vector(device, loop, outs, ins),
                         .cols = size.cols };
     for (uint32_t k = 0; k < loop->operands; k++) {
         kiln_dtype dtype = k < loop->outputs ? outs[k].dtype : ins[k - loop->outputs].dtype;
@@ -725,7 +296,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     kiln_spec *spec;
     kiln_program *program = NULL;
     KILN__NO_CANCEL;
-    kiln_status status = make_spec(&spec, asked, loop, key->vector, outs, ins, report);
+    kiln_status status = kiln__tensors_spec(&spec, asked, loop, key->vector, outs, ins, report);
     if (status != KILN_OK)
         return status;
     const kiln_request request = { .spec = spec, .device = (kiln_device *)key->device };

@@ -38,12 +38,4 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
                              const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
                              kiln_report *report);
 
-/* The contract is kiln_apply_outputs'. */
-kiln_status kiln__apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
-                                const kiln_tensor *ins, size_t in_count, kiln_report *report);
-
-/* The contract is kiln_apply_gradient's. */
-kiln_status kiln__apply_gradient(char **out, kiln_service *service, const char *text, const kiln_tensor *ins,
-                                 size_t in_count, uint64_t wanted, kiln_report *report);
-
 #endif
