@@ -97,42 +97,13 @@ static uint16_t negate(deriver *w, uint16_t a)
     return add_term(w, (term){ .kind = TERM_NEGATE, .args = { a }, .count = 1 });
 }
 
-static double calculate(kiln__operator op, double a, double b)
-{
-    switch (op) {
-    case KILN__OPERATOR_OR:
-        return a != 0 || b != 0;
-    case KILN__OPERATOR_AND:
-        return a != 0 && b != 0;
-    case KILN__OPERATOR_EQ:
-        return a == b;
-    case KILN__OPERATOR_NE:
-        return a != b;
-    case KILN__OPERATOR_LE:
-        return a <= b;
-    case KILN__OPERATOR_GE:
-        return a >= b;
-    case KILN__OPERATOR_LT:
-        return a < b;
-    case KILN__OPERATOR_GT:
-        return a > b;
-    case KILN__OPERATOR_ADD:
-        return a + b;
-    case KILN__OPERATOR_SUB:
-        return a - b;
-    case KILN__OPERATOR_MUL:
-        return a * b;
-    default:
-        return a / b;
-    }
-}
-
 /* Numbers are calculated here, so that a branch that the parameters of an op leave out has no part in the gradient. */
 static uint16_t binary(deriver *w, kiln__operator op, uint16_t a, uint16_t b)
 {
-    const term *x = &w->terms[a], *y = &w->terms[b];
-    if (x->kind == TERM_NUMBER && y->kind == TERM_NUMBER)
-        return number(w, calculate(op, x->value, y->value));
+    const kiln__real_node node = { .kind = KILN__REAL_BINARY, .index = (uint16_t)op, .count = 2 };
+    const double numbers[] = { w->terms[a].value, w->terms[b].value };
+    if (w->terms[a].kind == TERM_NUMBER && w->terms[b].kind == TERM_NUMBER)
+        return number(w, kiln__real_apply(&node, numbers));
     return add_term(w, (term){ .kind = TERM_BINARY, .index = (int)op, .args = { a, b }, .count = 2 });
 }
 
