@@ -601,36 +601,6 @@ typedef struct printer {
     kiln__text *out;
 } printer;
 
-static const char *symbol(kiln__operator op)
-{
-    switch (op) {
-    case KILN__OPERATOR_OR:
-        return "||";
-    case KILN__OPERATOR_AND:
-        return "&&";
-    case KILN__OPERATOR_EQ:
-        return "==";
-    case KILN__OPERATOR_NE:
-        return "!=";
-    case KILN__OPERATOR_LE:
-        return "<=";
-    case KILN__OPERATOR_GE:
-        return ">=";
-    case KILN__OPERATOR_LT:
-        return "<";
-    case KILN__OPERATOR_GT:
-        return ">";
-    case KILN__OPERATOR_ADD:
-        return "+";
-    case KILN__OPERATOR_SUB:
-        return "-";
-    case KILN__OPERATOR_MUL:
-        return "*";
-    default:
-        return "/";
-    }
-}
-
 static void print_number(kiln__text *out, double value)
 {
     char text[KILN__NUMBER_SIZE];
@@ -689,7 +659,7 @@ static void print_term(printer *p, uint16_t index, bool whole)
     kiln__text_append(p->out, t->kind == TERM_NEGATE ? "(-" : t->kind == TERM_NOT ? "(!" : "(");
     print_term(p, t->args[0], false);
     if (t->kind == TERM_BINARY)
-        kiln__text_append(p->out, symbol((kiln__operator)t->index));
+        kiln__text_append(p->out, kiln__operator_sign((kiln__operator)t->index));
     else if (t->kind == TERM_CHOICE)
         kiln__text_append(p->out, "?");
     for (uint16_t i = 1; i < t->count; i++) {

@@ -22,20 +22,8 @@ kiln_status kiln__expr_parse(kiln__real *out, const kiln__op_table *table, const
 
 /* ---- Canonical text */
 
-/* How tightly a node binds, as in C. */
-enum { BINDS_CHOICE, BINDS_OR, BINDS_AND, BINDS_EQUAL, BINDS_ORDER, BINDS_SUM, BINDS_PRODUCT, BINDS_SIGN, BINDS_ALL };
-
-static const struct {
-    const char *sign;
-    int binds;
-} operators[] = {
-    [KILN__OPERATOR_OR] = { "||", BINDS_OR },      [KILN__OPERATOR_AND] = { "&&", BINDS_AND },
-    [KILN__OPERATOR_EQ] = { "==", BINDS_EQUAL },   [KILN__OPERATOR_NE] = { "!=", BINDS_EQUAL },
-    [KILN__OPERATOR_LE] = { "<=", BINDS_ORDER },   [KILN__OPERATOR_GE] = { ">=", BINDS_ORDER },
-    [KILN__OPERATOR_LT] = { "<", BINDS_ORDER },    [KILN__OPERATOR_GT] = { ">", BINDS_ORDER },
-    [KILN__OPERATOR_ADD] = { "+", BINDS_SUM },     [KILN__OPERATOR_SUB] = { "-", BINDS_SUM },
-    [KILN__OPERATOR_MUL] = { "*", BINDS_PRODUCT }, [KILN__OPERATOR_DIV] = { "/", BINDS_PRODUCT },
-};
+/* How tightly a node binds, as in C: between these the operators have their precedence. */
+enum { BINDS_CHOICE = 0, BINDS_OR = 1, BINDS_SIGN = 7, BINDS_ALL };
 
 typedef struct writer {
     const kiln__real *expr;
@@ -52,7 +40,7 @@ static int binding_of(const kiln__real_node *node)
     case KILN__REAL_CHOICE:
         return BINDS_CHOICE;
     case KILN__REAL_BINARY:
-        return operators[node->index].binds;
+        return kiln__operator_precedence((kiln__operator)node->index);
     case KILN__REAL_NEGATE:
     case KILN__REAL_NOT:
         return BINDS_SIGN;
@@ -114,9 +102,9 @@ static void append_reduction(const writer *w, const kiln__real_node *node)
 /* A sum or product of equals is read from the left, so that its right side needs parentheses. */
 static void append_binary(const writer *w, const kiln__real_node *node)
 {
-    int binds = operators[node->index].binds;
+    int binds = kiln__operator_precedence((kiln__operator)node->index);
     append_node(w, node->args[0], binds);
-    kiln__text_append(w->out, operators[node->index].sign);
+    kiln__text_append(w->out, kiln__operator_sign((kiln__operator)node->index));
     append_node(w, node->args[1], binds + 1);
 }
 

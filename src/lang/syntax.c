@@ -29,6 +29,16 @@ static const struct {
     [KILN__OPERATOR_MOD] = { "%", 6 },
 };
 
+const char *kiln__operator_sign(kiln__operator op)
+{
+    return operators[op].text;
+}
+
+int kiln__operator_precedence(kiln__operator op)
+{
+    return operators[op].precedence;
+}
+
 static uint32_t read_choice(parser *p);
 
 kiln_status kiln__syntax_fail(kiln__syntax_fault *fault, const char *at, const char *what, kiln__word culprit)

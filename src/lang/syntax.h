@@ -33,6 +33,10 @@ typedef enum kiln__operator {
     KILN__OPERATOR_MOD
 } kiln__operator;
 
+/* "&&", and how tightly an operator binds, as in C: from 1 for || to 6 for *. */
+const char *kiln__operator_sign(kiln__operator op);
+int kiln__operator_precedence(kiln__operator op);
+
 typedef enum kiln__node_kind {
     KILN__NODE_NUMBER, /* the text has all characters that may follow a digit: "16", "0x1p-3", also "16k" */
     KILN__NODE_NAME,
