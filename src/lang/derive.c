@@ -166,8 +166,8 @@ static uint16_t sum(deriver *w, uint16_t a)
     return is_number(w, a, 0) ? a : reduce(w, KILN__REDUCE_SUM, 0, a);
 }
 
-/* The number of elements along the axis is a whole number, which has a type of its own: with float16 it may be
- * infinite. Its reciprocal by mean is float32, which is too little for float64. */
+/* The number of elements along the axis: a whole number, which is infinite in float16 from 65,520 on. The reciprocal is
+ * float32, which is too little for float64. */
 static uint16_t length(deriver *w)
 {
     return plus(w, reduce(w, KILN__REDUCE_MAX, 0, name(w, "index", -1, true)), number(w, 1));
@@ -631,7 +631,7 @@ static void print_call(printer *p, const term *t)
     kiln__text_append(p->out, ")");
 }
 
-/* `whole`: what a local stands for, not its name. */
+/* `whole`: the term itself, also where it has a local. */
 static void print_term(printer *p, uint16_t index, bool whole)
 {
     const term *t = &p->w->terms[index];

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "lang/real.h"
 
-/* What to derive. An output or an input has one value for all elements of an axis that the op reduces, or it varies
- * along it. */
+/* An op and its inputs. An output or an input has one value for all elements of an axis that the op reduces, or it
+ * varies along the axis. */
 typedef struct kiln__derivation {
     const kiln__real *real; /* the expression of a spec */
     const kiln__op_table *ops;

@@ -614,12 +614,16 @@ double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node
     return callee >= 0 ? kiln__primitive_fast_error((uint32_t)callee, v, value) : 0;
 }
 
+bool kiln__real_alike(const kiln__real_node *a, const kiln__real_node *b)
+{
+    return a->kind == b->kind && a->index == b->index && a->output == b->output && a->pointed == b->pointed &&
+           a->count == b->count && memcmp(&a->value, &b->value, sizeof(a->value)) == 0;
+}
+
 bool kiln__real_same(const kiln__real *real, uint16_t a, uint16_t b)
 {
     const kiln__real_node *one = &real->nodes[a], *other = &real->nodes[b];
-    bool same = one->kind == other->kind && one->index == other->index && one->output == other->output &&
-                one->pointed == other->pointed && one->count == other->count &&
-                memcmp(&one->value, &other->value, sizeof(one->value)) == 0;
+    bool same = kiln__real_alike(one, other);
     for (uint32_t i = 0; i < one->count && same && a != b; i++)
         same = kiln__real_same(real, one->args[i], other->args[i]);
     return same;

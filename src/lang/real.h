@@ -191,6 +191,9 @@ double kiln__real_error_scale(const kiln__real_node *node, const double *argumen
 double kiln__real_fast_error(const kiln__real *real, const kiln__real_node *node, const double *arguments,
                              double value);
 
+/* Whether two nodes have the same value where their arguments have. */
+bool kiln__real_alike(const kiln__real_node *a, const kiln__real_node *b);
+
 /* Whether two nodes have the same value in every row. */
 bool kiln__real_same(const kiln__real *real, uint16_t a, uint16_t b);
 

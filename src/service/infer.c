@@ -1,4 +1,4 @@
-/* What an op gives for inputs: the types and shapes of its outputs, and its gradient. */
+/* The types and shapes of the outputs of an op for some inputs, and its gradient. */
 #include "service/infer.h"
 
 #include "base/digest.h"
@@ -123,23 +123,22 @@ static void append_call(kiln__text *out, const kiln__real *op, const char *name)
     kiln__text_append(out, ")");
 }
 
-/* " axis=-1 keep=1 math=fast": what the gradient takes over from the op. It may reduce nothing. */
-static kiln_status append_call_fields(kiln__text *out, kiln_service *service, const kiln_spec *spec,
+/* " axis=-1 keep=1 math=fast": the fields that the gradient takes over. It may reduce nothing. */
+static kiln_status append_call_fields(kiln__text *out, kiln_service *service, const kiln_spec *spec, const char *name,
                                       kiln_report *report)
 {
     const int math = kiln__fields_find(spec->fields.template, kiln__word_of("math"));
-    kiln_spec *call;
-    kiln_status status = kiln__spec_parse(&call, &service->catalog, kiln__text_string(out), report);
+    int op = -1;
+    kiln_status status = kiln__op_find(&service->catalog.ops, kiln__word_of(name), UINT32_MAX, &op, report);
     if (status != KILN_OK)
         return status;
-    if (call->fields.op->reductions > 0) {
+    if (op >= 0 && kiln__op_at(&service->catalog.ops, (uint32_t)op)->real->reductions > 0) {
         kiln__text_append(out, " axis=");
         kiln__axis_format(&spec->fields.axis, out);
         kiln__text_append(out, " keep=1");
     }
     if (spec->fields.math != KILN__MATH_UNSET)
         kiln__text_printf(out, " math=%s", spec->values[math]);
-    kiln__spec_release(call);
     return out->failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
@@ -158,7 +157,7 @@ static kiln_status define_gradient(kiln__text *call, kiln_service *service, cons
                      : kiln__service_define_op(service, kiln__text_string(&definition), report);
     }
     if (status == KILN_OK)
-        status = append_call_fields(call, service, spec, report);
+        status = append_call_fields(call, service, spec, name, report);
     kiln__text_fini(&body);
     kiln__text_fini(&definition);
     return status;

@@ -1,4 +1,4 @@
-/* What an op gives for inputs, without tensors for its outputs. */
+/* Outputs and gradients of an op for some inputs, which need no tensors for the outputs. */
 #ifndef KILN_SERVICE_INFER_H
 #define KILN_SERVICE_INFER_H
 

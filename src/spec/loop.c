@@ -514,27 +514,22 @@ static bool is_empty(const kiln_tensor *tensor)
     return false;
 }
 
-/* The stride of an input along dimension d of the common shape; 0 where it has one element for all of that. */
-static int64_t stride_along(const building *b, const reducing *r, uint32_t k, uint32_t d)
+/* The stride of an input along dimension d of the common shape. False: it has one element for all of that. */
+static bool has_dim(const building *b, const reducing *r, uint32_t k, uint32_t d, int64_t *stride)
 {
     const kiln_tensor *tensor = b->tensors[k];
     const uint32_t missing = r->ndim - tensor->ndim;
-    int64_t stride = 1;
+    *stride = 0;
     if (d < missing || tensor->shape[d - missing] == 1)
-        return 0;
-    if (tensor->strides != NULL)
-        return is_empty(tensor) ? 1 : tensor->strides[d - missing]; /* no element is anywhere */
+        return false;
+    if (tensor->strides != NULL) {
+        *stride = tensor->strides[d - missing];
+        return true;
+    }
+    *stride = 1;
     for (uint32_t i = d - missing + 1; i < tensor->ndim; i++)
-        __builtin_mul_overflow(stride, tensor->shape[i], &stride); /* find_range finds what is too far */
-    return stride;
-}
-
-/* Whether an input has all of a dimension by a stride of 0: along the axis it is not one value for all then. */
-static bool is_repeated(const building *b, const reducing *r, uint32_t k, uint32_t d)
-{
-    const kiln_tensor *tensor = b->tensors[k];
-    const uint32_t missing = r->ndim - tensor->ndim;
-    return d >= missing && tensor->shape[d - missing] != 1;
+        __builtin_mul_overflow(*stride, tensor->shape[i], stride); /* find_range finds what is too far */
+    return true;
 }
 
 /* How an input lies from a dimension on. */
@@ -548,17 +543,16 @@ typedef enum place {
 static place place_of(const building *b, const reducing *r, uint32_t k, uint32_t from, kiln__layout *layout)
 {
     bool one[2] = { true, true }, all[2] = { true, true }; /* beside the axis, and along it */
-    bool dense = true, empty = is_empty(b->tensors[k]);
-    int64_t step = 1;
+    bool dense = true, empty = is_empty(b->tensors[k]);    /* whose elements are nowhere */
+    int64_t stride, step = 1;
     for (uint32_t d = r->ndim; d-- > from;) {
-        const int64_t stride = stride_along(b, r, k, d);
-        const int part = in_axis(r, d);
+        const bool along = in_axis(r, d), has = has_dim(b, r, k, d, &stride) && (along || empty || stride != 0);
         if (r->shape[d] == 1)
             continue;
-        one[part] = one[part] && stride == 0;
-        all[part] = all[part] && stride != 0;
-        dense = dense && (stride == step || empty || (stride == 0 && !(part && is_repeated(b, r, k, d))));
-        if (stride != 0)
+        one[along] = one[along] && !has;
+        all[along] = all[along] && has;
+        dense = dense && (!has || empty || stride == step);
+        if (has)
             __builtin_mul_overflow(step, r->shape[d], &step);
     }
     *layout = all[0] && all[1] ? KILN__LAYOUT_FULL
@@ -578,43 +572,29 @@ static kiln_status fail_place(const building *b, uint32_t k, place at)
                 name_of(b, k).text, at == PLACE_OF_AXIS ? "axis" : "dimensions behind the axis");
 }
 
-/* The layouts of all inputs from a dimension on, and whether these are simple. */
-static bool place_inputs(building *b, const reducing *r, uint32_t from)
-{
-    kiln__layout layouts[KILN__OPERANDS_MAX];
-    const uint32_t first = b->loop->outputs, count = b->loop->operands;
-    for (uint32_t k = first; k < count; k++)
-        if (place_of(b, r, k, from, &layouts[k]) != PLACE_SIMPLE)
-            return false;
-    for (uint32_t k = first; k < count; k++)
-        b->loop->layouts[k] = layouts[k];
-    return true;
-}
-
-/* Finds the first of the dimensions that one launch takes: all from the axis on, and as many before it as may be. Few
- * tensors take more than one launch. */
+/* Finds the first of the dimensions that one launch takes: all from the axis on, and as many before it as may be. Finds
+ * the layouts of the inputs there. */
 static kiln_status find_first(building *b, reducing *r)
 {
-    r->first = 0;
-    if (place_inputs(b, r, 0))
-        return KILN_OK;
-    for (uint32_t k = b->loop->outputs; k < b->loop->operands; k++) {
-        kiln__layout layout;
-        const place at = place_of(b, r, k, r->axis[0], &layout);
-        if (at != PLACE_SIMPLE)
-            return fail_place(b, k, at);
+    for (r->first = 0;; r->first++) {
+        uint32_t k = b->loop->outputs;
+        place at = PLACE_SIMPLE;
+        for (; k < b->loop->operands && at == PLACE_SIMPLE; k++)
+            at = place_of(b, r, k, r->first, &b->loop->layouts[k]);
+        if (at == PLACE_SIMPLE)
+            return KILN_OK;
+        if (r->first == r->axis[0])
+            return fail_place(b, k - 1, at);
     }
-    do
-        r->first++;
-    while (!place_inputs(b, r, r->first));
-    return KILN_OK;
 }
 
 static kiln_status check_contiguous(const building *b, uint32_t k)
 {
     const kiln_tensor *tensor = b->tensors[k];
     int64_t dense = 1;
-    for (uint32_t d = tensor->ndim; d-- > 0 && tensor->strides != NULL && !is_empty(tensor);) {
+    if (tensor->strides == NULL || is_empty(tensor))
+        return KILN_OK;
+    for (uint32_t d = tensor->ndim; d-- > 0;) {
         if (tensor->shape[d] != 1 && tensor->strides[d] != dense)
             return FAIL(b, KILN_EINVAL, "tensor %s is written by an op that reduces: make it contiguous",
                         name_of(b, k).text);
@@ -667,8 +647,10 @@ static kiln_status count_batches(building *b, const reducing *r)
                         BATCHES_MOST);
         loop->extent[i] = r->shape[d];
         for (uint32_t k = 0; k < loop->operands; k++)
-            loop->stride[k][i] =
-                k >= loop->outputs ? stride_along(b, r, k, d) : step[loop->layouts[k] == KILN__LAYOUT_FULL];
+            if (k < loop->outputs)
+                loop->stride[k][i] = step[loop->layouts[k] == KILN__LAYOUT_FULL];
+            else
+                has_dim(b, r, k, d, &loop->stride[k][i]);
         step[0] *= r->shape[d];
         step[1] *= r->shape[d];
         launches *= r->shape[d];

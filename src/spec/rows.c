@@ -214,9 +214,7 @@ static void find_equals(const kiln__real *op, uint16_t equals[])
         uint16_t j = 0;
         for (; j < i; j++) {
             const kiln__real_node *other = &op->nodes[j];
-            bool same = other->kind == node->kind && other->index == node->index && other->output == node->output &&
-                        other->pointed == node->pointed && other->count == node->count &&
-                        memcmp(&other->value, &node->value, sizeof(node->value)) == 0;
+            bool same = kiln__real_alike(other, node);
             for (uint32_t k = 0; k < node->count && same; k++)
                 same = equals[other->args[k]] == equals[node->args[k]];
             if (same)
@@ -275,15 +273,13 @@ enum {
     SPLIT_LEAST = 1 << 18          /* bytes of a row, for several launches to be worth their time */
 };
 
-/* Whether a row is walked over once, and nothing of its length is written. */
-static bool is_one_walk(const kiln__fields *spec)
+/* Whether nothing of a row's length is written. */
+static bool is_reduced(const kiln__fields *spec)
 {
-    kiln__rows rows;
-    make_of_spec(&rows, spec, true);
     for (uint32_t k = 0; k < spec->op->outputs; k++)
         if (kiln__spec_out_layout(spec, k) == KILN__LAYOUT_FULL)
             return false;
-    return rows.stages == 1;
+    return true;
 }
 
 /* The bytes of so many arrays of a row, of one at least; UINT64_MAX: more than can be counted. */
@@ -302,12 +298,12 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const uint32_t arrays = full + kiln__spec_inputs_of(spec, KILN__LAYOUT_ROW);
     const uint64_t bytes = row_bytes(spec, cols, full), cores = (uint64_t)kiln__target_cores(target);
     const uint64_t kept = row_bytes(spec, cols, kiln__rows_live(spec));
-    const bool walks = arrays > 1 && rows >= cores / 2 && kiln__rows_stages(spec, true) == 1;
+    const bool enough = rows >= cores / 2, one_walk = kiln__rows_stages(spec, true) == 1;
     const uint64_t room = (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
-    const uint64_t most = walks ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
+    const uint64_t most = arrays > 1 && enough && one_walk ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
     const bool is_long = kept > REGISTER_BYTES || kept / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
     const bool fits = target->sm >= KILN__CLUSTER_SM && bytes <= most && !scans;
-    if (fits && is_long && (rows < cores / 2 || !is_one_walk(spec)))
+    if (fits && is_long && !(enough && one_walk && is_reduced(spec)))
         return KILN__TEMPLATE_CLUSTER;
     if (has_pools && target->sm > 0 && !fits && bytes > SPLIT_LEAST && rows < (scans ? cores / 2 : cores * 2))
         return KILN__TEMPLATE_SPLIT;

@@ -74,7 +74,7 @@ x, y = (torch.Tensor([1.0] * 256, device="cuda:0") for _ in range(2))
 blocks = 1
 """
 
-# What those that use the module take for granted: such a PyTorch beside NumPy.
+# Pages that use the module take NumPy and such a PyTorch for granted.
 MODULE_BEFORE = f"""import ctypes, sys
 sys.path[:0] = [{os.path.join(ROOT, "tests", "cli")!r}, {os.path.join(ROOT, "tools", "python")!r}]
 import fake_torch
