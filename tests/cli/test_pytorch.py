@@ -2,7 +2,6 @@
 
 PyTorch need not be here: fake_torch.py takes its place. Where it can be imported, its own tensors are tried as well."""
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -13,24 +12,12 @@ import unittest
 import numpy as np
 
 import fake_torch as torch
-from support import FAKE_LIBCUDA, KilnTest, STORAGE, clamp, compiler_builds_for_gpus, narrow, some_values, widen
+from fake_gpus import TEXT, GpuLaunches, load_driver
+from support import FAKE_LIBCUDA, KilnTest, STORAGE, clamp, narrow, some_values, widen
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples", "pytorch")
 LIBRARY = os.path.join(os.environ.get("KILN_BUILD_DIR", ""), "src", "libkiln.so")
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
-TEXT = """extern "C" __global__ void scale(float *y, const float *x, float factor, long long n, short s, double d) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] * factor + s + d; }
-template <class T, int N> __global__ void fill(T *y, T value) { y[threadIdx.x] = value * N; }
-struct pair { int a, b; };
-extern "C" __global__ void sum(int *y, pair p) { *y = p.a + p.b; }
-"""
-
-
-class Launch(ctypes.Structure):  # kiln_fake_launch
-    _fields_ = [("name", ctypes.c_char * 64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
-                ("cluster", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("cooperative", ctypes.c_int),
-                ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p), ("parameter_count", ctypes.c_uint),
-                ("parameters", ctypes.c_uint64 * 8)]
 
 
 def setUpModule():
@@ -49,9 +36,7 @@ def setUpModule():
     sys.path.insert(0, EXAMPLE)
     import kiln_torch as imported
     kiln_torch = imported
-    fake = ctypes.CDLL(FAKE_LIBCUDA)
-    for name in ("context_primary", "stream_new"):
-        getattr(fake, "kiln_fake_" + name).restype = ctypes.c_void_p
+    fake = load_driver()
 
 
 class OnCpu(KilnTest):
@@ -137,63 +122,19 @@ class OnCpu(KilnTest):
             self.assertEqual(relu6(x).array.tolist(), [6])
 
 
-class OnGpu(KilnTest):
+class OnGpu(GpuLaunches, KilnTest):
     """Launches on the stand-in driver, which records them."""
 
-    def setUp(self):
-        super().setUp()
-        if not compiler_builds_for_gpus(self):
-            self.skipTest("no NVRTC")
-        fake.kiln_fake_reset()
-        torch.cuda.streams = (0, 0)
-        kiln_torch._device(0), kiln_torch._device(1)
-        contexts = [ctypes.c_void_p(fake.kiln_fake_context_primary(i)) for i in range(2)]
-        self.contexts = [context.value for context in contexts]
-        torch.cuda.bind = lambda index: fake.kiln_fake_context_set(contexts[index])
-        torch.cuda.bind(0)
-        self.addCleanup(fake.kiln_fake_context_set, None)
+    @property
+    def module(self):
+        return kiln_torch
 
-    def launches(self):
-        found = (Launch * 64)()
-        return list(found[:fake.kiln_fake_launches(found, ctypes.c_size_t(64))])
+    @property
+    def driver(self):
+        return fake
 
-    def tensor(self, count=256, device="cuda:0", dtype=torch.float32):
-        return torch.Tensor(np.ones(count), dtype, device)
-
-    def test_devices_and_streams(self):
-        add = kiln_torch.elementwise("add(x,y)")
-        streams = [fake.kiln_fake_stream_new(ctypes.c_void_p(context)) for context in self.contexts]
-        self.addCleanup(lambda: [fake.kiln_fake_stream_free(ctypes.c_void_p(stream)) for stream in streams])
-        for torch.cuda.streams in ((0, 0), streams):
-            for index in (1, 0):
-                x, y = self.tensor(device=f"cuda:{index}"), self.tensor(device=f"cuda:{index}")
-                out = add(x, y)
-                launch = self.launches()[-1]
-                self.assertEqual(out.device, x.device)
-                self.assertEqual(launch.context, self.contexts[index])
-                self.assertEqual(launch.stream or 0, torch.cuda.streams[index])
-                self.assertEqual(set(launch.parameters[:4]), {out.data_ptr(), x.data_ptr(), y.data_ptr(), 256})
-        module = kiln_torch.load_inline("scale", TEXT, "sum")
-        for given, want in ((None, streams[0]), (streams[0], streams[0]), (0, 0)):
-            module.sum[1, 1](self.tensor(), (ctypes.c_int32 * 2)(5, 6), stream=given)
-            self.assertEqual(self.launches()[-1].stream or 0, want)
-        self.assertEqual(torch.cuda.current, 0)
-
-    def test_load_inline(self):
-        x, y, n = self.tensor(), self.tensor(), 1 << 40
-        module = kiln_torch.load_inline("scale", [TEXT], ["scale", "fill<float, 3>", "sum"], with_cuda=True,
-                                        extra_cuda_cflags=["-O3", "--use_fast_math"])
-        module.scale[(2, 3), 128](y, x, 2.0, n, -3, 0.5)
-        launch = self.launches()[-1]
-        self.assertEqual((launch.name, list(launch.grid), list(launch.block)), (b"scale", [2, 3, 1], [128, 1, 1]))
-        self.assertEqual(launch.parameters[:6], [y.data_ptr(), x.data_ptr(), 0x40000000, n, 0xFFFD, 0x3FE0 << 48])
-        module["fill<float, 3>"](1, 256, y, 1.0, shared=1024, cluster=(1, 1, 1))
-        launch = self.launches()[-1]
-        self.assertEqual((launch.shared, list(launch.cluster), launch.parameter_count), (1024, [1, 1, 1], 2))
-        module.sum(1, 1, y, (ctypes.c_int32 * 2)(5, 6), cooperative=True)
-        self.assertEqual((self.launches()[-1].parameters[1], self.launches()[-1].cooperative), (5 | 6 << 32, 1))
-        module.sum(1, 1, self.tensor(device="cuda:1"), (ctypes.c_int32 * 2)(5, 6))
-        self.assertEqual(self.launches()[-1].context, self.contexts[1])
+    def open_device(self, index):
+        kiln_torch._device(index)
 
     def test_load_inline_refuses(self):
         x, other, host = self.tensor(), self.tensor(device="cuda:1"), torch.Tensor(np.ones(8))

@@ -20,13 +20,72 @@ def numpy_dtypes():
     return named
 
 
-class NumPy:
+class Arrays:
+    """How to handle the arrays of a library. A class for one has their types by number and their memory."""
+
+    finish = None  # a function of the device that is called behind a launch
+
+    def __init__(self, array_type, dtypes):
+        self.type, self.dtypes = array_type, dtypes
+        self.codes = {dtype: code for code, dtype in dtypes.items()}
+
+    def prepare(self, array):
+        """An array whose memory has the values."""
+        return array
+
+    def code_of(self, array):
+        """The number of its type."""
+        code = self.codes.get(array.dtype)
+        if code is None:
+            raise TypeError(f"arrays of {array.dtype} are none of {', '.join(map(str, self.codes))}: convert with astype")
+        return code
+
+    def is_real(self, array):
+        return self.codes.get(array.dtype, 0) in REAL
+
+    def is_strided(self, array):
+        """Whether elements lie at multiples of their size."""
+        return True
+
+    def reshape(self, array, shape):
+        return array.reshape(shape)
+
+    def fit(self, array, like):
+        """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
+        shape, extra, module = like.shape, array.ndim - like.ndim, self.module
+        wide = module.promote_types(array.dtype, module.float32)  # sums of 16 bits are as those of Kiln
+        array = array.sum(tuple(range(extra)), dtype=wide) if extra > 0 else array
+        along = tuple(d for d in range(array.ndim) if shape[d] == 1 != array.shape[d])
+        array = array.sum(along, keepdims=True, dtype=wide) if along else array
+        return array if array.shape == shape and array.dtype == like.dtype else (
+            module.broadcast_to(array, shape).astype(like.dtype))
+
+    def is_traced(self):
+        """Whether a compiler follows the call, as torch.compile does."""
+        return False
+
+    def records(self, arrays):
+        """Whether a call is recorded for gradients."""
+        return False
+
+    def written(self, array):
+        """Says that an array was written in place."""
+
+    def stream(self, device):
+        return None
+
+    def guard(self, device):
+        """A context in which to launch; None: any."""
+        return None
+
+
+class NumPy(Arrays):
     """Arrays of NumPy, on the cpu."""
 
     def __init__(self):
         import numpy
-        self.numpy, self.type, self.dtypes = numpy, numpy.ndarray, numpy_dtypes()
-        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
+        super().__init__(numpy.ndarray, numpy_dtypes())
+        self.module = numpy
 
     def key(self, arrays):
         """All that a plan depends on; None: make one for this call alone."""
@@ -38,18 +97,15 @@ class NumPy:
         return tuple(key)
 
     def prepare(self, array):
-        """The array whose memory has its values: a scalar of NumPy has none of its own."""
-        return self.numpy.asarray(array)
+        """A scalar of NumPy has no memory of its own."""
+        return self.module.asarray(array)
 
     def facts(self, array):
         """The type's number, the shape, the strides in elements, and the index of the device."""
-        code = self.codes.get(array.dtype)
-        if code is None:
-            raise TypeError(f"arrays of {array.dtype} are none of {', '.join(map(str, self.codes))}: convert with astype")
-        return code, array.shape, tuple(step // array.itemsize for step in array.strides), -1
+        return self.code_of(array), array.shape, tuple(step // array.itemsize for step in array.strides), -1
 
     def is_strided(self, array):
-        """Whether elements lie at multiples of their size, which those of a field of records need not."""
+        """A field of records need not lie so."""
         return array.flags.aligned and all(step % array.itemsize == 0 for step in array.strides)
 
     def pointer(self, array):
@@ -57,57 +113,21 @@ class NumPy:
 
     def maker(self, code, shape, inputs):
         """A function of the inputs that makes a result."""
-        dtype, empty = self.dtypes[code], self.numpy.empty
+        dtype, empty = self.dtypes[code], self.module.empty
         return lambda inputs: empty(shape, dtype)
 
-    def is_real(self, array):
-        return self.codes.get(array.dtype, 0) in REAL
-
     def ones_like(self, array):
-        return self.numpy.ones_like(array)
-
-    def reshape(self, array, shape):
-        return array.reshape(shape)
-
-    def fit(self, array, like):
-        """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
-        shape, extra = like.shape, array.ndim - like.ndim
-        wide = self.numpy.promote_types(array.dtype, self.numpy.float32)  # sums of 16 bits are as those of Kiln
-        array = array.sum(tuple(range(extra)), dtype=wide) if extra > 0 else array
-        along = tuple(d for d in range(array.ndim) if shape[d] == 1 != array.shape[d])
-        array = array.sum(along, keepdims=True, dtype=wide) if along else array
-        return self.numpy.broadcast_to(array, shape).astype(like.dtype, copy=True) if (
-            array.shape != shape or array.dtype != like.dtype) else array
-
-    def is_traced(self):
-        """Whether a compiler follows the call, as torch.compile does."""
-        return False
-
-    def records(self, arrays):
-        """Whether a call is recorded for gradients."""
-        return False
+        return self.module.ones_like(array)
 
     def check_out(self, array):
         if not array.flags.writeable:
             raise ValueError("out is read-only")
-
-    def written(self, array):
-        pass
 
     def is_contiguous(self, array):
         return array.flags.c_contiguous and array.flags.aligned
 
     def contiguous(self, array):
         return array if self.is_contiguous(array) else array.copy()
-
-    def stream(self, device):
-        return None
-
-    def guard(self, device):
-        """A context in which to launch; None: any."""
-        return None
-
-    finish = None  # a function of the device that is called behind a launch
 
 
 def _torch():

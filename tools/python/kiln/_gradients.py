@@ -1,8 +1,9 @@
-"""Gradients of ops: the library derives an op, and what broadcast in it is summed here."""
+"""Gradients of ops. The library derives an op, and sums over dimensions along which an input was broadcast are made here."""
 
 import ctypes
 from ctypes import byref, c_void_p
 
+from ._blocks import dense_strides, find_outputs, make_block
 from ._library import define, lib, mine, must, session
 
 
@@ -10,7 +11,6 @@ class Gradient:
     """The op that gives the gradients of some inputs, for arrays of some types and shapes."""
 
     def __init__(self, op, facts, wanted):
-        from ._ops import Op, find_outputs, make_block  # which import this module
         self.session, call, count = session(), c_void_p(), len(facts)
         words, self.keep = make_block(facts)
 
@@ -21,7 +21,7 @@ class Gradient:
             finally:
                 lib.kiln_text_free(call)
 
-        self.op = Op(define(derive))  # in a child of fork, too
+        self.op = type(op)(define(derive))  # in a child of fork, too
         # The shapes of the outputs with the axis that the op reduces.
         most = max(len(shape) for _, shape, _, _ in facts)
         outputs = find_outputs(op.spec, words, count)
@@ -32,7 +32,6 @@ class Gradient:
 
 def gradients(op, kind, inputs, grads, numbers, wanted):
     """The gradients of the inputs whose bits are set in `wanted`, in the types and shapes of these."""
-    from ._ops import dense_strides
     facts = [(code, shape, dense_strides(shape), device) for code, shape, _, device in map(kind.facts, inputs)]
     key = wanted, *((code, shape) for code, shape, _, _ in facts)
     found = op.gradients_by_key.get(key)

@@ -3,17 +3,18 @@
 import jax
 import jax.numpy as jnp
 
-from ._arrays import numpy_dtypes
-from ._library import REAL, lib, mine, must, session
+from ._arrays import Arrays, numpy_dtypes
+from ._blocks import dense_strides
+from ._library import lib, mine, must, session
 
 
-class JAX:
+class JAX(Arrays):
     """Arrays of JAX, on the cpu and on CUDA. A call waits for its inputs and, on a GPU, for its results."""
 
+    module = jnp
+
     def __init__(self):
-        self.type = jax.Array
-        self.dtypes = numpy_dtypes()
-        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
+        super().__init__(jax.Array, numpy_dtypes())
 
     def key(self, arrays):
         key = []
@@ -28,25 +29,13 @@ class JAX:
         device, = array.devices()
         return -1 if device.platform == "cpu" else device.local_hardware_id
 
-    def prepare(self, array):
-        return array
-
     def facts(self, array):
         if isinstance(array, jax.core.Tracer):
             raise TypeError("Kiln computes arrays, and within jax.jit or jax.grad there are none: call the op outside")
-        code = self.codes.get(array.dtype)
-        if code is None:
-            raise TypeError(f"arrays of {array.dtype} are none of {', '.join(map(str, self.codes))}: convert with astype")
+        code = self.code_of(array)
         if len(array.devices()) > 1:
             raise TypeError(f"an array is spread over {len(array.devices())} devices: give the part of one")
-        steps, step = [], 1
-        for extent in reversed(array.shape):
-            steps.append(step)
-            step *= extent
-        return code, array.shape, tuple(reversed(steps)), self._index(array)
-
-    def is_strided(self, array):
-        return True
+        return code, array.shape, dense_strides(array.shape), self._index(array)
 
     def pointer(self, array):
         return array.block_until_ready().unsafe_buffer_pointer()
@@ -57,45 +46,17 @@ class JAX:
             raise TypeError(f"the op gives {dtype}, which JAX has with jax_enable_x64 alone")
         return lambda inputs: jnp.empty(shape, dtype, device=inputs[0].device)
 
-    def is_real(self, array):
-        return self.codes.get(array.dtype, 0) in REAL
-
     def ones_like(self, array):
         return jnp.ones_like(array)
 
-    def reshape(self, array, shape):
-        return array.reshape(shape)
-
-    def fit(self, array, like):
-        shape, extra = like.shape, array.ndim - like.ndim
-        array = array.sum(tuple(range(extra))) if extra > 0 else array
-        along = tuple(d for d in range(array.ndim) if shape[d] == 1 != array.shape[d])
-        array = array.sum(along, keepdims=True) if along else array
-        return jnp.broadcast_to(array, shape).astype(like.dtype)
-
-    def is_traced(self):
-        return False
-
-    def records(self, arrays):
-        return False
-
     def check_out(self, array):
         raise TypeError("arrays of JAX do not change: take the result instead of out")
-
-    def written(self, array):
-        pass
 
     def is_contiguous(self, array):
         return True
 
     def contiguous(self, array):
         return array
-
-    def stream(self, device):
-        return None
-
-    def guard(self, device):
-        return None
 
     def finish(self, device):
         """JAX may use the results at once."""

@@ -1,45 +1,14 @@
 """Ops by text: kiln.op("gelu(x + b) * gate") is a function of arrays."""
 
-import ctypes
 import functools
 import struct
-from ctypes import addressof, byref, c_size_t
+from ctypes import addressof
 from threading import get_ident
 
 from ._arrays import find_torch, kind_of
+from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
 from ._gradients import gradients
-from ._library import (EINVAL, EOP, OUTPUTS_MAX, ROLE_IN, ROLE_SCALAR, Error, Output, define, lib, mine, must, session,
-                       spec_params)
-
-_TENSOR = struct.Struct("@PPiIPP")  # kiln_tensor
-_WORDS = _TENSOR.size // ctypes.sizeof(ctypes.c_size_t)  # of a tensor; the first is the address of its elements
-
-
-def dense_strides(shape):
-    """Those of an array without gaps, in elements."""
-    steps, step = [], 1
-    for extent in reversed(shape):
-        steps.append(step)
-        step *= extent
-    return tuple(reversed(steps))
-
-
-def make_block(facts):
-    """The structs of tensors as words, without addresses of elements, and what they point to."""
-    words, keep = (ctypes.c_size_t * (_WORDS * len(facts)))(), []
-    for i, (code, shape, strides, device) in enumerate(facts):
-        sizes, steps = ((ctypes.c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
-        keep += sizes, steps
-        _TENSOR.pack_into(words, i * _TENSOR.size, 0, session().device(device), code, len(shape), addressof(sizes),
-                          addressof(steps))
-    return words, keep
-
-
-def find_outputs(spec, words, count):
-    """The types and shapes of the outputs of a spec for a block of inputs."""
-    found, number = (Output * OUTPUTS_MAX)(), c_size_t()
-    must(lib.kiln_apply_outputs(found, OUTPUTS_MAX, byref(number), session().service, spec, words, count, mine.pointer))
-    return [(out.dtype, tuple(out.shape[:out.ndim])) for out in found[:number.value]]
+from ._library import EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, define, lib, mine, must, session, spec_params
 
 
 class Plan:
@@ -66,7 +35,7 @@ class Plan:
 
     def _new_block(self):
         words, keep = make_block(self.facts)
-        ins = addressof(words) + self.out_count * _TENSOR.size
+        ins = addressof(words) + self.out_count * TENSOR.size
         block = self.blocks[get_ident()] = words, addressof(words), ins, keep
         return block
 
@@ -81,10 +50,10 @@ class Plan:
         i = 0
         for array in results:
             words[i] = kind.pointer(array)
-            i += _WORDS
+            i += WORDS
         for array in inputs:
             words[i] = kind.pointer(array)
-            i += _WORDS
+            i += WORDS
         if self.guard:
             with self.guard():
                 status = self._apply(outs_at, ins_at, numbers, kind.stream(device))

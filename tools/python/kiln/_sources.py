@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 import re
+import sys
 import warnings
 from ctypes import addressof, c_char_p, c_void_p, sizeof
 
@@ -119,7 +120,6 @@ class Module:
 
 def _current_device():
     """PyTorch's current device, where it is loaded; else the first."""
-    import sys
     torch = sys.modules.get("torch")
     return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
 

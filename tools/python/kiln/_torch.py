@@ -2,6 +2,8 @@
 
 import functools
 
+from ._arrays import Arrays
+from ._blocks import dense_strides, find_outputs, make_block
 from ._gradients import gradients
 from ._library import DTYPES
 
@@ -33,7 +35,7 @@ def _record_function(kind):
 
 def _register(kind):
     """Adds kiln::apply and kiln::gradient to torch.library, with the shapes of their results and with gradients."""
-    from ._ops import dense_strides, find_outputs, make_block, op
+    from ._ops import op  # which imports this module
     torch = kind.torch
 
     def wanted_of(inputs, wanted):
@@ -79,15 +81,14 @@ def _register(kind):
     apply.register_autograd(backward, setup_context=set_up)
 
 
-class Torch:
+class Torch(Arrays):
     """Tensors of PyTorch, on the cpu and on CUDA, on torch's current stream."""
 
     def __init__(self):
         import torch
-        self.torch = torch
-        self.dtypes = {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1) if hasattr(torch, name)}
-        self.codes = {dtype: code for code, dtype in self.dtypes.items()}
-        self.type, self.pointer = torch.Tensor, torch.Tensor.data_ptr
+        super().__init__(torch.Tensor, {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1)
+                                        if hasattr(torch, name)})
+        self.torch, self.pointer = torch, torch.Tensor.data_ptr
         # The function that torch's compiled code calls: cheaper than current_stream(index).cuda_stream.
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
             lambda index: torch.cuda.current_stream(index).cuda_stream)
@@ -125,14 +126,8 @@ class Torch:
                     lambda inputs: empty_like(inputs[i], dtype=dtype))
         return lambda inputs: inputs[0].new_empty(shape, dtype=dtype)
 
-    def is_real(self, tensor):
-        return tensor.is_floating_point()
-
     def ones_like(self, tensor):
         return self.torch.ones_like(tensor)
-
-    def reshape(self, tensor, shape):
-        return tensor.reshape(shape)
 
     def fit(self, tensor, like):
         """Summed over the dimensions along which `like` was repeated, repeated along others, in its type."""
@@ -174,9 +169,6 @@ class Torch:
         if not tensor.is_inference():
             self.torch.autograd.graph.increment_version(tensor)  # as every in-place operation of torch does
 
-    def is_strided(self, tensor):
-        return True
-
     def is_contiguous(self, tensor):
         return tensor.is_contiguous()
 
@@ -185,8 +177,6 @@ class Torch:
 
     def stream(self, device):
         return None if device < 0 else self.raw_stream(device)
-
-    finish = None
 
     def guard(self, device):
         """The default stream is that of the current device."""
