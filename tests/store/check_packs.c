@@ -359,7 +359,8 @@ START_TEST(test_packs__info_tells_what_a_visit_does_not)
     ck_assert_uint_eq(info.temporaries + info.temporary_bytes, 0);
     put_some(service, 20);
     ck_assert_int_eq(kiln_cache_visit(service, take_used, &oldest, NULL), KILN_OK);
-    ck_assert(oldest >= now - 1 && oldest <= (int64_t)time(NULL));
+    /* A file system has a clock of its own. */
+    ck_assert(oldest >= now - 60 && oldest <= (int64_t)time(NULL) + 60);
     kiln_test_temp_write("cache/tmp.0000000000000001", "abc", 3);
     kiln_test_temp_write("cache/v1/tmp.0000000000000002", "abcd", 4);
     for (int shard = 0; shard < 256; shard++) {
