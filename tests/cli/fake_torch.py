@@ -8,6 +8,8 @@ import types
 
 import numpy as np
 
+from fake_exchange import make_table
+
 float32, float64, float16, bfloat16, int32, bool, complex64 = (
     "float32", "float64", "float16", "bfloat16", "int32", "bool", "complex64")
 strided = "strided"
@@ -165,4 +167,6 @@ class _Cuda(types.SimpleNamespace):
 
 
 cuda = _Cuda()
+Tensor.__dlpack_c_exchange_api__, exchanged = make_table(cuda)
+nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
 _C = types.SimpleNamespace()

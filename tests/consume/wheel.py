@@ -31,7 +31,7 @@ def main(source, work):
     assert wheel == f"kiln-{version}-py3-none-linux_x86_64.whl", wheel
     with zipfile.ZipFile(os.path.join(wheels, wheel)) as packed:
         names = packed.namelist()
-    for name in ("lib/libkiln.so.0.2", "libexec/kiln/kiln-worker", "bin/kiln", "py.typed", "share/doc/Kiln/LICENSE"):
+    for name in ("lib/libkiln.so.0.2", "libexec/kiln/kiln-worker", "bin/kiln", "py.typed", "_call.abi3.so", "share/doc/Kiln/LICENSE"):
         assert f"kiln/{name}" in names, (name, names)
     assert not [name for name in names if re.search("nvidia|nvrtc|cuda", name)], names
 

@@ -2,12 +2,17 @@
 
 PyTorch need not be here: fake_torch.py takes its place. Where it can be imported, its own tensors are tried as well."""
 
+import ctypes
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
+import weakref
 
 import numpy as np
 
@@ -28,16 +33,36 @@ def setUpModule():
     sys.modules["torch"] = torch
     import kiln as imported
     kiln = imported
+    kiln.op("copy")  # finds PyTorch
     fake = load_driver()
 
 
-class OnCpu(KilnTest):
+class ThroughCtypes(KilnTest):
+    """Every call goes through ctypes, as without kiln._call."""
+
+    in_c = False
+
+    def setUp(self):
+        super().setUp()
+        from kiln import _library
+        if self.in_c and _library._call is None:
+            self.skipTest("no Python.h")
+        kiln.op.cache_clear()
+        self.addCleanup(kiln.op.cache_clear)
+        patch = unittest.mock.patch.object(_library, "_call", _library._call if self.in_c else None)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+
+class OnCpu(ThroughCtypes):
     def test_results(self):
         x, y = torch.Tensor([[1, -2, 3]]), torch.Tensor([[4], [5]])
         got = kiln.op("x + y")(x, y)
         self.assertEqual((got.dtype, got.device, got.array.tolist()), (torch.float32, "cpu", [[5, 2, 7], [6, 3, 8]]))
         self.assertEqual(kiln.op("x < y")(x, y).array.tolist(), [[True] * 3] * 2)
-        self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2], negated=True)).array.tolist(), [-1.5, 2])
+        for _ in range(2):
+            self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2])).array.tolist(), [1.5, -2])
+            self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2], negated=True)).array.tolist(), [-1.5, 2])
         self.assertEqual(kiln.op("sum(x)")(torch.Tensor(np.ones((3, 4)).T)).array.tolist(), [3] * 4)
 
     def test_out(self):
@@ -73,7 +98,128 @@ class OnCpu(KilnTest):
             kiln.op("x + y")(x, torch.Tensor(np.ones(8), device="cuda:0"))
 
 
-class OnGpu(GpuLaunches, KilnTest):
+class OnCpuInC(OnCpu):
+    """The second and later calls are made in C."""
+
+    in_c = True
+
+    def run_in_c(self, op, inputs, numbers=()):
+        """The result of a call in C; None: C left it to Python."""
+        del torch.exchanged[:]
+        return op._run(inputs, numbers)
+
+    def test_results_in_c(self):
+        kiln.define_op("python_in_c(x, y) = (x + y, x > y)")
+        op, scaled, rng = kiln.op("python_in_c"), kiln.op("x * ?a + y"), np.random.default_rng(3)
+        for shape, other in (((3, 4), (4,)), ((5,), ()), ((2, 3, 4), (3, 1)), ((0, 3), (3,))):
+            for dtype in (torch.float32, torch.float64):
+                x, y = (torch.Tensor(rng.standard_normal(extents), dtype) for extents in (shape, other))
+                self.assertIsNone(self.run_in_c(op, (x, y)))
+                first = op(x, y)
+                total, more = self.run_in_c(op, (x, y))
+                self.assertEqual(torch.exchanged, [dtype, dtype, dtype, torch.bool])
+                self.assertEqual((total.dtype, more.dtype, total.shape), (dtype, torch.bool, first[0].shape))
+                self.assertEqual(more.array.tolist(), (x.array > y.array).tolist())
+                self.assertEqual(total.array.tolist(), (x.array + y.array).tolist())
+                scaled(x, y, a=1)
+                for a in (2.0, -0.5):
+                    result = self.run_in_c(scaled, (x, y), (a,))
+                    np.testing.assert_allclose(result.array, x.array * a + y.array, rtol=1e-5, atol=1e-6)
+                x = torch.Tensor(np.asfortranarray(x.array), dtype)  # other strides are another plan
+                self.assertEqual(op(x, y)[0].array.tolist(), total.array.tolist())
+                self.assertEqual(self.run_in_c(op, (x, y))[0].array.tolist(), total.array.tolist())
+
+    def test_left_to_python(self):
+        op, x = kiln.op("relu6"), torch.Tensor([1, -2, 7])
+        op(x)
+        self.assertEqual(self.run_in_c(op, (x,)).array.tolist(), [1, 0, 6])
+        recorded = torch.Tensor([1, -2, 7], requires_grad=True)
+        for inputs, numbers in (((recorded,), ()), ((torch.Tensor([1, -2, 7], negated=True),), ()), ((x, x), ()), ((), ()),
+                                ((np.ones(3),), ()), ((x,), (1.0,)), ((torch.Tensor([1, -2, 7], device="meta"),), ()),
+                                ((torch.Tensor(np.ones((1,) * 9)),), ()), ((3,), ()), ((None,), ())):
+            for _ in range(2):
+                self.assertIsNone(self.run_in_c(op, inputs, numbers))
+        for arguments in ((), ((x,),), ([x], ()), (x, ()), ((x,), None), ((x,), (), 1)):
+            self.assertIsNone(op._run(*arguments))
+        with torch.no_grad():
+            self.assertEqual(self.run_in_c(op, (recorded,)).array.tolist(), [1, 0, 6])
+
+    def test_plans_are_bounded_and_make_room(self):
+        op, held = kiln.op("x + 1"), []
+        for _ in range(2):
+            for count in range(1, 300):
+                x = torch.Tensor(np.arange(count))
+                self.assertEqual(op(x).array.tolist(), list(range(1, count + 1)))
+                held.append(self.run_in_c(op, (x,)) is not None)
+        self.assertTrue(all(held))
+        self.assertLess(len(op._plans), 600)
+
+    def test_threads(self):
+        op, failures = kiln.op("x + 1"), []
+
+        def work(first):
+            for count in range(first, first + 600):
+                x = torch.Tensor(np.arange(count % 100))
+                if op(x).array.tolist() != list(range(1, count % 100 + 1)):
+                    failures.append(count)
+
+        threads = [threading.Thread(target=work, args=(37 * k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_a_child_of_fork(self):
+        op, x = kiln.op("x + 1"), torch.Tensor([1, 2])
+        op(x)
+        child = os.fork()
+        if child == 0:
+            right = op._run((x,), ()) is None and all(op(x).array.tolist() == [2, 3] for _ in range(3))
+            os._exit(0 if right and op._run((x,), ()) is not None else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(self.run_in_c(op, (x,)).array.tolist(), [2, 3])
+
+    def test_a_launch_that_fails_is_left_to_python(self):
+        from kiln import _library
+        op, x = kiln.op("x + y"), torch.Tensor([1, 2])
+        op(x, x)
+        fail = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: _library.EINVAL)
+        _library._call.use(ctypes.cast(fail, ctypes.c_void_p).value, _library.session().service.value)
+        self.addCleanup(_library._use_in_calls, _library.session().service.value)
+        self.assertIsNone(self.run_in_c(op, (x, x)))
+        self.assertEqual(op(x, x).array.tolist(), [2, 4])  # by ctypes
+
+    def test_nothing_is_held(self):
+        op, x, makers = kiln.op("x + y"), torch.Tensor([1, 2]), torch.empty_like
+        op(x, x)
+        gc.collect()  # plans of other tests
+        held = sys.getrefcount(x), sys.getrefcount(makers), sys.getrefcount(None)
+        for _ in range(1000):
+            result = weakref.ref(op._run((x, x), ()))
+            self.assertIsNone(result())
+            self.assertIsNone(op._run((x, 3), ()))
+        now = sys.getrefcount(x), sys.getrefcount(makers), sys.getrefcount(None)
+        self.assertEqual(held[:2], now[:2])
+        self.assertLess(abs(held[2] - now[2]), 100)
+        for _ in range(100):
+            op._calls.keep((x, x), 0, None, ((makers, 0),), (1, 1, 1))
+        self.assertEqual(sys.getrefcount(makers), held[1])
+
+    def test_what_is_wrong_with_a_plan(self):
+        from kiln import _library
+        calls = _library.calls_of(b"op=relu6", 1, 0)
+        x = torch.Tensor([1, 2])
+        for error, arguments in ((TypeError, ([x], 0, None, (), (1,))), (ValueError, ((x,), 0, None, ((abs, 1),), (1, 1))),
+                                 (TypeError, ((x,), 0, None, (abs,), (1, 1))), (TypeError, ((x,), 0, None, ((abs, 0),), ("1", 1)))):
+            with self.assertRaises(error):
+                calls.keep(*arguments)
+        for error, arguments in ((ValueError, (b"op=relu6", 9, 0)), (ValueError, (b"op=relu6", 1, 9)), (TypeError, ("op=relu6", 1, 0))):
+            with self.assertRaises(error):
+                _library.calls_of(*arguments)
+
+
+class OnGpu(GpuLaunches, ThroughCtypes):
     """Launches on the stand-in driver, which records them."""
 
     @property
@@ -115,6 +261,18 @@ class OnGpu(GpuLaunches, KilnTest):
             kiln.load_inline("scale", TEXT, "scale", colour=1)
         with self.assertWarnsRegex(UserWarning, "extra_cflags has no effect: no C"):
             kiln.load_inline("scale", TEXT, "scale", extra_cflags=["-O3"])
+
+
+class OnGpuInC(OnGpu):
+    in_c = True
+
+    def test_another_device_is_current(self):
+        add, x = kiln.op("x + y"), self.tensor(device="cuda:1")
+        add(x, x)
+        self.assertIsNone(add._run((x, x), ()))  # the default stream would be that of cuda:0
+        with torch.cuda.device(1):
+            self.assertIsNotNone(add._run((x, x), ()))
+        self.assertEqual([launch.context for launch in self.launches()], [self.contexts[1]] * 2)
 
 
 class Real(KilnTest):

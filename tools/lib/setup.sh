@@ -115,7 +115,8 @@ readonly build_packages=(
     "cmd:gcc gcc" "file:/usr/include/stdio.h libc6-dev" "cmake:3.25 cmake" "cmd:ninja ninja-build"
     "cmd:pkg-config pkg-config" "pc:libxxhash libxxhash-dev" "pc:libsodium libsodium-dev" "pc:libuv libuv1-dev"
     "pc:jansson libjansson-dev" "file:/usr/include/uthash.h uthash-dev" "pc:check check" "pc:mpfr libmpfr-dev"
-    "file:$python python3" "py:ensurepip python3-venv" "py:numpy python3-numpy" "cmd:gnuplot gnuplot-nox")
+    "file:$python python3" "pc:python3 python3-dev" "py:ensurepip python3-venv" "py:numpy python3-numpy"
+    "cmd:gnuplot gnuplot-nox")
 
 # ---- The GPU compiler ----
 

@@ -23,6 +23,8 @@ def numpy_dtypes():
 class Arrays:
     """How to handle the arrays of a library. A class for one has their types by number and their memory."""
 
+    in_c = False   # whether _call knows the arrays
+    trace = None   # makes a call that a compiler follows, as torch.compile does
     finish = None  # a function of the device that is called behind a launch
 
     def __init__(self, array_type, dtypes):
@@ -59,10 +61,6 @@ class Arrays:
         array = array.sum(along, keepdims=True, dtype=wide) if along else array
         return array if array.shape == shape and array.dtype == like.dtype else (
             module.broadcast_to(array, shape).astype(like.dtype))
-
-    def is_traced(self):
-        """Whether a compiler follows the call, as torch.compile does."""
-        return False
 
     def records(self, arrays):
         """Whether a call is recorded for gradients."""
@@ -112,9 +110,9 @@ class NumPy(Arrays):
         return array.__array_interface__["data"][0]
 
     def maker(self, code, shape, inputs):
-        """A function of the inputs that makes a result."""
+        """A function of an input that makes a result, and the number of that input."""
         dtype, empty = self.dtypes[code], self.module.empty
-        return lambda inputs: empty(shape, dtype)
+        return lambda _: empty(shape, dtype), 0
 
     def ones_like(self, array):
         return self.module.ones_like(array)
@@ -145,11 +143,23 @@ _made = {}   # by library
 _kinds = {}  # by type
 
 
+def is_traced():
+    """Whether torch.compile follows the call."""
+    return False
+
+
 def find_torch():
     """Makes what handles tensors where PyTorch is loaded: torch.compile cannot follow that."""
     if "torch" in sys.modules and "torch" not in _made:
-        _made["torch"] = _torch()
-        _kinds[_made["torch"].type] = _made["torch"]
+        _add("torch")
+
+
+def _add(name):
+    global is_traced
+    kind = _made[name] = _LIBRARIES[name]()
+    _kinds[kind.type] = kind
+    if name == "torch":
+        is_traced = kind.is_traced
 
 
 def kind_of(array):
@@ -162,6 +172,6 @@ def kind_of(array):
             raise TypeError(f"expected an array of NumPy, PyTorch or JAX, got {type(array).__name__}; a number that changes "
                             "is a scalar, ?name in the text")
         if name not in _made:
-            _made[name] = _LIBRARIES[name]()
+            _add(name)
         kind = _kinds[type(array)] = _made[name]
     return kind

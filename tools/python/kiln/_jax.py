@@ -44,7 +44,7 @@ class JAX(Arrays):
         dtype = self.dtypes[code]
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise TypeError(f"the op gives {dtype}, which JAX has with jax_enable_x64 alone")
-        return lambda inputs: jnp.empty(shape, dtype, device=inputs[0].device)
+        return lambda array: jnp.empty(shape, dtype, device=array.device), 0
 
     def ones_like(self, array):
         return jnp.ones_like(array)

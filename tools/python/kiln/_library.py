@@ -8,6 +8,11 @@ import sys
 import threading
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
 
+try:
+    from . import _call  # calls without a line of Python, for some libraries of arrays
+except ImportError:  # a Python without the stable ABI, or a wheel that was built without Python's headers
+    _call = None
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 # The order of kiln_dtype, and the names that NumPy and PyTorch have for these types.
@@ -122,6 +127,7 @@ class Session:
         must(lib.kiln_open(byref(self.service), byref(_Options(nvrtc=nvrtc and nvrtc.encode())), mine.pointer))
         for define in _definitions:
             define(self)
+        _use_in_calls(self.service.value)
 
     def device(self, index):
         """The device of an index as CUDA counts them; -1 is the cpu."""
@@ -130,6 +136,11 @@ class Session:
             must(lib.kiln_device_open(byref(device), self.service, name, mine.pointer))
             self.devices[index] = device.value
         return self.devices[index]
+
+
+def _use_in_calls(service):
+    if _call is not None:
+        _call.use(ctypes.cast(lib.kiln_apply, c_void_p).value, service)
 
 
 _definitions = []  # that a later service, of a child of fork, takes over
@@ -150,6 +161,7 @@ def _forget():
     """In a child of fork the parent's service does not work. Its memory is left alone."""
     global _session, _lock
     _session, _lock = None, threading.Lock()
+    _use_in_calls(0)
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -175,6 +187,17 @@ def spec_params(text):
         return [(param.name.decode(), param.role) for param in params(signature)]
     finally:
         lib.kiln_spec_free(spec)
+
+
+def calls_of(spec, inputs, scalars):
+    """The calls of an op in C, which keep(...) takes plans and run(inputs, numbers) makes; None: there are none."""
+    return _call.Calls(spec, inputs, scalars) if _call is not None and inputs > 0 else None
+
+
+def add_array_type(array_type, recorded, recording, lazy):
+    """Has calls with arrays of a type made in C, where their library has DLPack's exchange table. See _call.add_type."""
+    table = getattr(array_type, "__dlpack_c_exchange_api__", None)
+    return _call is not None and table is not None and _call.add_type(array_type, table, recorded, recording, lazy)
 
 
 def get_source(index, source):

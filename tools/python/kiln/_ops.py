@@ -5,10 +5,15 @@ import struct
 from ctypes import addressof
 from threading import get_ident
 
+from . import _arrays
 from ._arrays import find_torch, kind_of
 from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
 from ._gradients import gradients
-from ._library import EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, define, lib, mine, must, session, spec_params
+from ._library import (EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, session,
+                       spec_params)
+
+
+PLANS_MAX = 1024  # of an op
 
 
 class Plan:
@@ -26,7 +31,7 @@ class Plan:
             words, _keep = make_block(facts)
             self.facts = [(code, shape, dense_strides(shape), self.device)
                           for code, shape in find_outputs(op.spec, words, len(facts))]
-            self.make = [kind.maker(code, shape, inputs) for code, shape, _, _ in self.facts]
+            self.make = tuple(kind.maker(code, shape, inputs) for code, shape, _, _ in self.facts)
         else:
             self.facts, self.make = [kind.facts(array) for array in outs], None
         self.out_count = len(self.facts)
@@ -45,7 +50,7 @@ class Plan:
         numbers = self.op.pack(*numbers) if numbers else None
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
-        results = outs or [make(inputs) for make in self.make]
+        results = outs or [make(inputs[i]) for make, i in self.make]
         words, outs_at, ins_at, _ = self.blocks.get(get_ident()) or self._new_block()
         i = 0
         for array in results:
@@ -64,6 +69,12 @@ class Plan:
         if kind.finish:
             kind.finish(device)
         return results
+
+    def keep_in(self, calls, inputs):
+        """Keeps the plan for calls in C."""
+        current = self.kind.current_device if self.guard else None
+        calls.keep(tuple(inputs), self.session.device(self.device), current, self.make,
+                   tuple(code for code, _, _, _ in self.facts))
 
     def _apply(self, outs_at, ins_at, numbers, stream):
         op = self.op
@@ -86,6 +97,8 @@ class Op:
         self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
         self.pack = struct.Struct(f"@{self.scalar_count}d").pack
         self._plans, self.gradients_by_key = {}, {}
+        self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
+        self._run = self._calls.run if self._calls else lambda inputs, numbers: None
         find_torch()
 
     def __repr__(self):
@@ -95,11 +108,16 @@ class Op:
         numbers = ()
         if named or len(inputs) != self.input_count or self.scalar_count > 0:
             inputs, numbers = self._bind(inputs, named)
+        traced = _arrays.is_traced()
+        if out is None and not traced:
+            results = self._run(inputs, numbers)
+            if results is not None:
+                return results
         outs = out if out is None or isinstance(out, (tuple, list)) else (out,)
         if not inputs and not outs:
             raise TypeError(f"{self} takes no arrays: give out")
         kind = kind_of(inputs[0] if inputs else outs[0])
-        if kind.is_traced():
+        if traced and kind.trace:
             return kind.trace(self, inputs, numbers, outs)
         if kind.records(inputs):
             return kind.record(self, inputs, numbers, outs)
@@ -107,6 +125,10 @@ class Op:
 
     def compute(self, kind, inputs, numbers, outs=None, out=None):
         """The results, which nothing records; `out` where outs are given."""
+        if outs is None:
+            results = self._run(tuple(inputs), numbers)
+            if results is not None:
+                return results
         key = kind.key(inputs)
         if outs is not None:
             of_outs = kind.key(outs)
@@ -117,6 +139,7 @@ class Op:
         plan = self._plans.get(key)
         if plan is not None and plan.session is session():
             results = plan.run(inputs, outs, numbers)
+            self._keep_in_c(plan, inputs)
         else:
             results = self._first(kind, key, inputs, outs, numbers)
         if outs is not None:
@@ -138,7 +161,7 @@ class Op:
             raise TypeError(f"{self} takes {self.input_count} arrays, got {len(inputs)}")
         if missing:
             raise TypeError(f"{self} misses {', '.join(missing)}")
-        return [arrays[name] for name in self.inputs], tuple(float(arrays[name]) for name in self.scalars)
+        return tuple(arrays[name] for name in self.inputs), tuple(float(arrays[name]) for name in self.scalars)
 
     def gradients(self, *inputs, grad=None, wanted=None, **named):
         """The gradients of inputs: the sum over the outputs of their gradients times their derivatives.
@@ -174,6 +197,7 @@ class Op:
             if all(map(kind.is_strided, inputs)):
                 plan = Plan(self, kind, inputs, outs)
                 results = plan.run(inputs, outs, numbers)
+                self._keep_in_c(plan, inputs)
                 return self._keep(key, plan, results)
         except Error as error:
             if error.status not in (EINVAL, EOP) or all(map(kind.is_contiguous, inputs)):
@@ -183,7 +207,13 @@ class Op:
         plan.copies = True
         return self._keep(key, plan, plan.run(inputs, outs, numbers))
 
+    def _keep_in_c(self, plan, inputs):
+        if self._calls is not None and plan.make and not plan.copies and plan.kind.in_c:
+            plan.keep_in(self._calls, inputs)
+
     def _keep(self, key, plan, results):
+        if len(self._plans) == PLANS_MAX:  # shapes may go on changing
+            self._plans.clear()
         if key is not None:
             self._plans[key] = plan
         return results

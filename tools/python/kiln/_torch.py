@@ -1,11 +1,12 @@
 """Tensors of PyTorch: their facts, gradients, and ops that torch.compile takes."""
 
 import functools
+import operator
 
 from ._arrays import Arrays
 from ._blocks import dense_strides, find_outputs, make_block
 from ._gradients import gradients
-from ._library import DTYPES
+from ._library import DTYPES, add_array_type
 
 
 def _record_function(kind):
@@ -93,6 +94,9 @@ class Torch(Arrays):
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
             lambda index: torch.cuda.current_stream(index).cuda_stream)
         self.several = torch.cuda.device_count() > 1
+        self.current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+        self.in_c = all([add_array_type(tensor_type, "requires_grad", torch.is_grad_enabled, torch.Tensor.is_neg)
+                         for tensor_type in (torch.Tensor, torch.nn.Parameter)])
         self.recorded = _record_function(self)
         compiler = getattr(torch, "compiler", None)
         self.is_traced = getattr(compiler, "is_compiling", lambda: False)
@@ -122,9 +126,8 @@ class Torch(Arrays):
         dtype, empty_like = self.dtypes[code], self.torch.empty_like
         for i, t in enumerate(inputs):
             if t.shape == shape and t.is_contiguous():  # cheaper than to say what is wanted
-                return (lambda inputs: empty_like(inputs[i])) if t.dtype == dtype else (
-                    lambda inputs: empty_like(inputs[i], dtype=dtype))
-        return lambda inputs: inputs[0].new_empty(shape, dtype=dtype)
+                return empty_like if t.dtype == dtype else functools.partial(empty_like, dtype=dtype), i
+        return operator.methodcaller("new_empty", shape, dtype=dtype), 0
 
     def ones_like(self, tensor):
         return self.torch.ones_like(tensor)
