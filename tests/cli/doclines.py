@@ -33,7 +33,6 @@ RUN_ELSEWHERE = [
     (r"pip install \S*tools/python", "tests/consume/wheel.py", '"install", "numpy"'),
     (r"python -m kiln ", "tests/consume/wheel.py", '"-m", "kiln"'),
     (r"man kiln$", "tests/consume/run.sh", "share/man/man1/kiln.1"),
-    (r"(KILN_LIBRARY=\S+ )?python3 docs/examples/pytorch/models\.py", "tests/cli/test_pytorch.py", '"models.py"'),
 ]
 
 # Commands that need more than a test machine has: a pattern, what they need, and what the tests do instead.
@@ -42,7 +41,7 @@ NO_DRIVER = "cannot open the CUDA driver"
 NEEDS = [
     (r"python3 tests/bench/peers\.py ", "PyTorch and a GPU", "peers"),
     (r"tests/device/run\.sh ", "a GPU", "shell"),
-    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_eager|torch_tensors|torch_rows|torch_errors|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
+    (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_module|torch_eager|torch_tensors|torch_rows|torch_errors|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
     (r"python3 tests/device/defaults\.py ", "a GPU", NO_DRIVER),
     (r"(\S+/)?bench_access_patterns ", "a GPU", NO_DRIVER),
     (r"kiln \w+ .*--device all( |$)", "two GPUs", NO_DRIVER),

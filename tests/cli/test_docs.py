@@ -59,24 +59,9 @@ void on_ready(void *data, kiln_status status, kiln_program *program, const kiln_
 C_OPTIONS = ("-std=c11 -Wall -Wextra -Werror -Wno-unused-result -Wno-unused-variable -Wno-unused-function "
              "-Wno-unused-parameter -fsyntax-only -x c").split()
 
-# What the Python blocks that use kiln_torch take for granted: tensors on a GPU of the stand-in driver.
-TORCH_BEFORE = f"""import ctypes, sys
-sys.path[:0] = [{os.path.join(ROOT, "tests", "cli")!r}, {os.path.join(ROOT, "docs", "examples", "pytorch")!r}]
-import fake_torch as torch
-sys.modules["torch"] = torch
-import kiln_torch
-stand_in = ctypes.CDLL({FAKE_LIBCUDA!r})
-stand_in.kiln_fake_context_primary.restype = ctypes.c_void_p
-kiln_torch._device(0)
-torch.cuda.bind = lambda index: stand_in.kiln_fake_context_set(ctypes.c_void_p(stand_in.kiln_fake_context_primary(index)))
-torch.cuda.bind(0)
-x, y = (torch.Tensor([1.0] * 256, device="cuda:0") for _ in range(2))
-blocks = 1
-"""
-
 # Pages that use the module take NumPy and such a PyTorch for granted.
 MODULE_BEFORE = f"""import ctypes, sys
-sys.path[:0] = [{os.path.join(ROOT, "tests", "cli")!r}, {os.path.join(ROOT, "tools", "python")!r}]
+sys.path[:0] = [{os.path.join(ROOT, "tests", "python")!r}, {os.path.join(BUILD, "tools", "python")!r}]
 import fake_torch
 sys.modules["torch"] = fake_torch
 from kiln import _library
@@ -306,8 +291,7 @@ class Blocks(KilnTest):
             self.skipTest("Python cannot load a library that is built with a sanitizer")
         for name in sorted({block.page for block in self.blocks("python")}):
             blocks = [block.text for block in self.blocks("python") if block.page == name]
-            before = next((text for words, text in (("kiln_torch", TORCH_BEFORE), ("import kiln", MODULE_BEFORE))
-                           if any(words in block for block in blocks)), "")
+            before = MODULE_BEFORE if any("import kiln" in block for block in blocks) else ""
             env = dict(self.sandbox.env, KILN_LIBRARY=os.path.join(BUILD, "src", "libkiln.so"))
             if before:
                 env.update(KILN_DEVICE="cuda:0", KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="sm=90,devices=2")

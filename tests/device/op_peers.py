@@ -9,18 +9,15 @@ Kiln's bit for bit, the others within the tolerances of torch.testing.
 """
 
 import argparse
-import os
 import statistics
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
 
-import torch  # noqa: E402
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
-from triton.language.extra import libdevice  # noqa: E402
-from torch_bits import BINARY, DTYPES, UNARY, count_differences, measure, poisoned, spec_of  # noqa: E402
-from kiln_torch import elementwise  # noqa: E402
+from calls import Apply
+from torch_bits import BINARY, DTYPES, UNARY, count_differences, measure, poisoned, spec_of
 
 OPS = ("relu", "hardsigmoid", "hardswish", "exp", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus", "add")
 
@@ -83,13 +80,13 @@ def compare_large(power, rounds):
           flush=True)
     for name in OPS:
         reference, cells = reference_of(name), []
-        op, compiled = elementwise(spec_of(name, 2 if name in BINARY else 1)), torch.compile(reference, dynamic=False)
+        text, compiled = f"op={spec_of(name, 2 if name in BINARY else 1)}", torch.compile(reference, dynamic=False)
         for dtype in ("f32", "f16", "bf16"):
             given = inputs_of(name, dtype, power)
             want = reference(*given)
             out, other = poisoned(want), poisoned(want)
-            run_triton = triton_call(name, given, other)
-            op(*given, out=out)
+            run_triton, run_kiln = triton_call(name, given, other), Apply(text, [out], given)
+            run_kiln()
             run_triton()
             must_equal(name, out, want)
             torch.testing.assert_close(other, want)
@@ -97,7 +94,7 @@ def compare_large(power, rounds):
             half = (len(given) + 1) * want.numel() // 2
             source = torch.randn(half, device="cuda", dtype=want.dtype)
             target = torch.empty_like(source)
-            times = measure((lambda: target.copy_(source), lambda: op(*given, out=out), lambda: reference(*given),
+            times = measure((lambda: target.copy_(source), run_kiln, lambda: reference(*given),
                              lambda: compiled(*given), run_triton), rounds, 4)
             cells.append(" ".join(f"{t:.3f}" for t in times[1:]))
         torch._dynamo.reset()
@@ -124,12 +121,12 @@ def compare_small(rounds):
             cells = []
             for power in powers:
                 given = inputs_of(name, dtype, power)
-                op = elementwise(f"{spec_of(name, len(given))} n={1 << power}")
                 want = reference(*given)
-                out, kept = poisoned(want), torch.empty_like(want)
-                op(*given, out=out)
+                out, kept, text = poisoned(want), torch.empty_like(want), f"op={spec_of(name, len(given))}"
+                Apply(text, [out], given)()
                 must_equal(name, out, want)
-                graphs = [graph_of(lambda: reference(*given), launches), graph_of(lambda: op(*given, out=kept), launches)]
+                graphs = [graph_of(lambda: reference(*given), launches),
+                          graph_of(lambda: Apply(text, [kept], given)(), launches)]
                 times = [[], []]
                 for turn in range(rounds):
                     for i in (0, 1) if turn % 2 == 0 else (1, 0):

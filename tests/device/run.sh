@@ -63,7 +63,7 @@ fi
 if python3 -c 'import torch' 2>/dev/null; then
     step bits env KILN_LIBRARY="$build/src/libkiln.so" python3 "$here/torch_bits.py"
     step eager env KILN_LIBRARY="$build/src/libkiln.so" python3 "$here/torch_eager.py"
-    step dropin python3 "$here/pytorch_dropin.py" "$build/src/libkiln.so" --size $size --processes 3 --out "$out/dropin.json"
+    step module env KILN_LIBRARY="$build/src/libkiln.so" python3 "$here/torch_module.py" --size $size --processes 3 --out "$out/module.json"
     step peers python3 "$here/../bench/peers.py" "$build" "${short[@]}" --json "$out/peers.json"
 else
     echo "no PyTorch here: the comparison with the peers is left out"

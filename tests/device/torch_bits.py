@@ -15,16 +15,13 @@ line for each op; ends with status 1 if a bit differs.
 
 import argparse
 import itertools
-import os
 import statistics
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "docs", "examples", "pytorch"))
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from kiln_torch import elementwise  # noqa: E402
+from calls import Apply, call_spec
 
 A = torch.ops.aten
 DTYPES = {"f16": (torch.float16, torch.int16), "bf16": (torch.bfloat16, torch.int16),
@@ -103,6 +100,11 @@ WHOLE_TABLES = ((1, {name: WHOLE_UNARY[name] for name in WHOLE_UNARY if "." not 
 CASTS = {name: floating for name, (floating, _) in DTYPES.items()} | {
     "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2} | WHOLE
 PATTERNS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def applied(text):
+    """f(*inputs, out): computes an op."""
+    return lambda *inputs, out: Apply(f"op={text}", [out], inputs)()
 
 
 def spec_of(name, inputs):
@@ -237,12 +239,11 @@ def check_bits(chosen, quick, markdown, fields):
                 sets = unary_inputs(dtype, quick) if inputs == 1 else several_inputs(dtype, inputs, quick)
                 try:
                     if fields:
-                        distance, first = largest_distance(elementwise(f"{spec_of(name, inputs)} {fields}"), reference,
-                                                           sets)
+                        distance, first = largest_distance(applied(f"{spec_of(name, inputs)} {fields}"), reference, sets)
                         cells.append(str(distance))
                         notes += [f"    {dtype}: {first}"] if distance else []
                         continue
-                    wrong, total, first = compare_op(elementwise(spec_of(name, inputs)), reference, sets)
+                    wrong, total, first = compare_op(applied(spec_of(name, inputs)), reference, sets)
                 except RuntimeError as error:
                     wrong, total, first = 1, 0, str(error).splitlines()[0]
                 cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
@@ -301,7 +302,7 @@ def check_whole(chosen, quick, markdown):
                 try:
                     sets = whole_inputs(dtype, inputs, quick)
                     sets = without_zero(sets) if short == "i64" and name in ("floor_divide", "fmod", "remainder") else sets
-                    wrong, total, first = compare_op(elementwise(spec_of(name, inputs)), reference, sets)
+                    wrong, total, first = compare_op(applied(spec_of(name, inputs)), reference, sets)
                 except RuntimeError as error:
                     wrong, total, first = 1, 0, str(error).splitlines()[0]
                 cells.append(f"{wrong} of {total:.3g}" if wrong else f"0 of {total:.2g}")
@@ -327,8 +328,9 @@ def check_casts(quick, markdown):
     for source in CASTS:
         cells, notes = [], []
         for name, dtype in CASTS.items():
-            wrong, _, first = compare_op(elementwise(f"copy(x) out={name}"), lambda x, to=dtype: x.to(to, copy=True),
-                                         cast_inputs(source, quick))
+            spec = f"op=copy dtype={source} out={name}"
+            wrong, _, first = compare_op(lambda x, out, spec=spec: call_spec(spec, out, x),
+                                         lambda x, to=dtype: x.to(to, copy=True), cast_inputs(source, quick))
             cells.append(str(wrong))
             notes += [f"    {name}: {first}"] if wrong else []
             failed += wrong > 0
@@ -372,7 +374,7 @@ def check_speed(chosen, powers, rounds, fields):
         for name, reference in table.items():
             if chosen and name.partition("(")[0] not in chosen:
                 continue
-            op, cells = elementwise(f"{spec_of(name, inputs)} {fields}".strip()), []
+            text, cells = f"op={spec_of(name, inputs)} {fields}", []
             for dtype, power in columns:
                 floating, _ = DTYPES[dtype]
                 given = [torch.randn(1 << power, device="cuda", dtype=floating) for _ in range(inputs)]
@@ -381,7 +383,7 @@ def check_speed(chosen, powers, rounds, fields):
                 source = torch.randn(moved, device="cuda", dtype=floating)
                 target = torch.empty_like(source)
                 launches = 1 << max(0, 28 - power)
-                _, kiln_time, limit = measure((lambda: reference(*given), lambda: op(*given, out=out),
+                _, kiln_time, limit = measure((lambda: reference(*given), Apply(text, [out], given),
                                                lambda: target.copy_(source)), rounds, launches)
                 cells.append(f"{kiln_time:.3f} {kiln_time / limit:.3f}")
                 del given, out, source, target

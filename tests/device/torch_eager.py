@@ -13,43 +13,17 @@ each difference and a summary; ends with status 1 if a type or a bit differs.
 
 import argparse
 import concurrent.futures
-import ctypes
 import operator
-import os
 import random
 import sys
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "docs", "examples", "pytorch"))
+import torch
 
-import torch  # noqa: E402
-import kiln_torch as kiln  # noqa: E402
+from calls import NAMES, Apply
 
 ROWS, COLS = 61, 96
-TYPES = {name: dtype for dtype, name in kiln.DTYPES.items() if not name.startswith("f8")}
+TYPES = {name: dtype for dtype, name in NAMES.items() if not name.startswith("f8")}
 SHAPES = ((ROWS, COLS), (COLS,), (ROWS, 1), (1, 1))
-_CODES = {name: i + 1 for i, name in enumerate("f32 f64 f16 bf16 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 bool".split())}
-
-
-class Tensor(ctypes.Structure):
-    """kiln_tensor"""
-
-    _fields_ = [("data", c_void_p), ("device", c_void_p), ("dtype", c_int), ("ndim", c_uint32),
-                ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64))]
-
-    @classmethod
-    def of(cls, t, device):
-        return cls(t.data_ptr(), device, _CODES[kiln.DTYPES[t.dtype]], t.dim(), (c_int64 * t.dim())(*t.shape),
-                   (c_int64 * t.dim())(*t.stride()))
-
-
-kiln._lib.kiln_apply.argtypes = [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_double),
-                                 c_size_t, c_void_p, c_void_p]
-kiln._lib.kiln_apply_request.argtypes = [c_void_p, c_void_p, c_void_p, c_char_p, c_void_p, c_size_t, c_void_p,
-                                         c_size_t, c_void_p]
-kiln._lib.kiln_spec_field.argtypes = [c_void_p, c_char_p]
-kiln._lib.kiln_spec_field.restype = c_char_p
 
 
 def divide(a, b):
@@ -196,25 +170,18 @@ class Expression:
 
     def __repr__(self):
         inputs, text = self.spec()
-        return f"op={text} of " + ", ".join(f"{kiln.DTYPES[x.dtype]}{tuple(x.shape)}" for x in inputs)
+        return f"op={text} of " + ", ".join(f"{NAMES[x.dtype]}{tuple(x.shape)}" for x in inputs)
 
 
-def calculate(expression, fields, index):
+def calculate(expression, fields):
     """Kiln's result, and the type that Kiln would have given it, "" for that of torch's."""
     inputs, text = expression.spec()
-    text = f"op={text} {fields}".encode()
     out = torch.empty((ROWS, COLS), dtype=expression.want.dtype, device=expression.want.device)
     out.view(torch.uint8).fill_(0xa5)
-    device = kiln._device(index)
-    outs, ins = (Tensor * 1)(Tensor.of(out, device)), (Tensor * len(inputs))(*(Tensor.of(x, device) for x in inputs))
-    spec, request = c_void_p(), kiln._Request()
-    kiln._must(kiln._lib.kiln_apply_request(byref(spec), byref(request), kiln._service, text, outs, 1, ins, len(inputs),
-                                            kiln._mine.pointer))
-    cast = kiln._lib.kiln_spec_field(spec, b"out")
-    kiln._lib.kiln_spec_free(spec)
-    stream = None if index < 0 else kiln._stream(index)
-    kiln._must(kiln._lib.kiln_apply(kiln._service, text, outs, 1, ins, len(inputs), None, 0, stream, kiln._mine.pointer))
-    return out, cast.decode()
+    apply = Apply(f"op={text} {fields}", [out], inputs)
+    cast = apply.cast()
+    apply()
+    return out, cast
 
 
 def differing(got, want):
@@ -239,11 +206,11 @@ def errors(expression, fused):
                  for x in (want, fused))
 
 
-def check(seed, device, index):
+def check(seed, device):
     expression = Expression(seed, device)
     try:
-        eager, cast = calculate(expression, "round=eager", index)
-        fused, _ = calculate(expression, "", index)
+        eager, cast = calculate(expression, "round=eager")
+        fused, _ = calculate(expression, "")
     except RuntimeError as error:
         return expression, f"refused: {error}", None
     if cast:
@@ -260,17 +227,16 @@ def main():
     parser.add_argument("--threads", type=int, default=8)
     args = parser.parse_args()
     torch.set_grad_enabled(False)
-    index = 0 if args.device == "cuda" else -1
     failures, pairs = 0, []
     with concurrent.futures.ThreadPoolExecutor(args.threads) as pool:
         seeds = range(args.seed, args.seed + args.count)
-        for seed, (expression, problem, pair) in zip(seeds, pool.map(lambda s: check(s, args.device, index), seeds)):
+        for seed, (expression, problem, pair) in zip(seeds, pool.map(lambda s: check(s, args.device), seeds)):
             failures += problem != ""
             if problem:
                 print(f"{seed}: {expression}: {problem}", flush=True)
             if pair:
                 pairs.append(pair)
-    name = torch.cuda.get_device_name() if index == 0 else "cpu"
+    name = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
     mean = [sum(column) / len(pairs) for column in zip(*pairs)] or [0, 0]
     print(f"{args.count} expressions on {name}, PyTorch {torch.__version__}: {failures} differ with round=eager; "
           f"mean error against float64 in {len(pairs)}: eager {mean[0]:.4g}, fused {mean[1]:.4g} eps")

@@ -12,16 +12,13 @@ more than twice PyTorch's and more than a tenth of a unit of the last place.
 """
 
 import argparse
-import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch_rows import DTYPES  # noqa: E402
-from torch_tensors import Apply  # noqa: E402
+from calls import Apply
+from torch_rows import DTYPES
 
 EPS = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8}
 KINDS = ["random", "small", "large", "cancels", "outlier", "constant", "rising", "falling", "magnitudes", "-inf"]

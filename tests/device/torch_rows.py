@@ -13,17 +13,15 @@ the ratios of a round: to the copy Kiln and its peers, then Kiln to the best of 
 
 import argparse
 import math
-import os
 import statistics
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch_tensors import Apply, measure, ratio  # noqa: E402
-from triton_rows import triton_call  # noqa: E402
+from calls import Apply
+from torch_tensors import measure, ratio
+from triton_rows import triton_call
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
 SHAPES = ["32768x4096", "4096x32768", "262144x512", "1024x393216"]

@@ -9,33 +9,14 @@ round: Kiln over the copy, over compiled, and eager over Kiln. --shrink 4 divide
 """
 
 import argparse
-import os
 import statistics
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch_eager import Tensor, differing, kiln  # noqa: E402
-from ctypes import c_double  # noqa: E402
-
-
-class Apply:
-    """A call of kiln_apply with everything at hand."""
-
-    def __init__(self, text, outs, ins, scalars=()):
-        index = ins[0].get_device()
-        device = kiln._device(index)
-        self.text, self.keep = text.encode(), (outs, ins)
-        self.outs, self.ins = ((Tensor * len(ts))(*(Tensor.of(t, device) for t in ts)) for ts in (outs, ins))
-        self.scalars = (c_double * len(scalars))(*scalars)
-        self.stream = None if index < 0 else kiln._stream(index)
-
-    def __call__(self):
-        kiln._must(kiln._lib.kiln_apply(kiln._service, self.text, self.outs, len(self.outs), self.ins, len(self.ins),
-                                        self.scalars, len(self.scalars), self.stream, kiln._mine.pointer))
+from calls import Apply
+from torch_eager import differing
 
 
 def blend(a, front, back):

@@ -5,11 +5,10 @@ PyTorch need not be here: fake_torch.py takes its place. Where it can be importe
 import ctypes
 import gc
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 import weakref
@@ -17,24 +16,26 @@ import weakref
 import numpy as np
 
 import fake_torch as torch
-from fake_gpus import TEXT, GpuLaunches, load_driver
-from support import FAKE_LIBCUDA, OWN, KilnTest
+from fake_gpus import GpuLaunches, import_kiln
+from support import STORAGE, KilnTest, clamp, narrow, some_values, widen
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+TEXT = """extern "C" __global__ void scale(float *y, const float *x, float factor, long long n, short s, double d) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] * factor + s + d; }
+template <class T, int N> __global__ void fill(T *y, T value) { y[threadIdx.x] = value * N; }
+struct pair { int a, b; };
+extern "C" __global__ void sum(int *y, pair p) { *y = p.a + p.b; }
+"""
+
+
 
 
 def setUpModule():
     global kiln, fake
-    if os.environ.get("KILN_SANITIZE"):
-        raise unittest.SkipTest("Python cannot load a library that is built with a sanitizer")
-    cache = tempfile.mkdtemp(prefix="kiln-python-")
-    unittest.addModuleCleanup(shutil.rmtree, cache, ignore_errors=True)
-    for name in (*OWN, "KILN_STRICT", "KILN_ISOLATE", "KILN_WORKER"):
-        os.environ.pop(name, None)
-    os.environ.update(KILN_CACHE_DIR=cache, KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="sm=90,devices=2")
-    sys.modules["torch"] = torch
-    import kiln as imported
-    kiln = imported
+    kiln, fake = import_kiln({"torch": torch})
     kiln.op("copy")  # finds PyTorch
-    fake = load_driver()
 
 
 class ThroughCtypes(KilnTest):
@@ -64,6 +65,24 @@ class OnCpu(ThroughCtypes):
             self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2])).array.tolist(), [1.5, -2])
             self.assertEqual(kiln.op("copy")(torch.Tensor([1.5, -2], negated=True)).array.tolist(), [-1.5, 2])
         self.assertEqual(kiln.op("sum(x)")(torch.Tensor(np.ones((3, 4)).T)).array.tolist(), [3] * 4)
+
+    def test_every_dtype_bit_for_bit(self):
+        op = kiln.elementwise("hardtanh(-1,0.5)")
+        for dtype in STORAGE:
+            values = some_values(dtype, 4000, 0)
+            wide = widen(values, dtype)
+            one = wide.dtype.type
+            for _ in range(2):
+                y = op(torch.Tensor(values, DTYPES[dtype]))
+                self.assert_same(y.array, narrow(clamp(wide, one(-1), one(0.5)), dtype), dtype)
+
+    def test_shapes(self):
+        add, values = kiln.op("x + y"), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+        for x, y in ((values, values), (values.T, values.T), (values[:, ::2], values[:, 1:]), (values, values[0, 0]),
+                     (values[0, 0], values), (values[:, :, :1], values[:1]), (values[:0], values[:0]),
+                     (values[0, 0, 0], values[1, 1, 1])):
+            for _ in range(2):
+                self.assert_same(np.asarray(add(torch.Tensor(x), torch.Tensor(y)).array), np.asarray(x + y), "f32")
 
     def test_out(self):
         x, out = torch.Tensor([[-1, 2, 9]]), torch.Tensor(np.zeros((1, 3)))
@@ -107,6 +126,23 @@ class OnCpuInC(OnCpu):
         """The result of a call in C; None: C left it to Python."""
         del torch.exchanged[:]
         return op._run(inputs, numbers)
+
+    def test_a_library_is_found_once(self):
+        from kiln import _arrays
+        made, kind = [], _arrays._made["torch"]
+
+        def make():
+            made.append(None)
+            time.sleep(0.05)
+            return kind
+
+        with unittest.mock.patch.dict(_arrays._LIBRARIES, {"torch": make}), unittest.mock.patch.dict(_arrays._made, clear=True):
+            threads = [threading.Thread(target=_arrays._make, args=("torch",)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(made), 1)
 
     def test_results_in_c(self):
         kiln.define_op("python_in_c(x, y) = (x + y, x > y)")
@@ -222,17 +258,41 @@ class OnCpuInC(OnCpu):
 class OnGpu(GpuLaunches, ThroughCtypes):
     """Launches on the stand-in driver, which records them."""
 
-    @property
-    def module(self):
-        return kiln
+    cuda = torch.cuda
 
     @property
     def driver(self):
         return fake
 
-    def open_device(self, index):
-        from kiln import _library
-        _library.session().device(index)
+    def tensor(self, count=256, device="cuda:0", dtype=torch.float32):
+        return torch.Tensor(np.ones(count), dtype, device)
+
+    def test_devices_and_streams(self):
+        self.check_streams(lambda index: self.tensor(device=f"cuda:{index}"), torch.Tensor.data_ptr, torch.Tensor.get_device)
+
+    def test_load_inline_streams(self):
+        module, x = kiln.load_inline("scale", TEXT, "sum"), self.tensor()
+        torch.cuda.streams = streams = self.new_streams()
+        for given, want in ((None, streams[0]), (streams[0], streams[0]), (0, 0)):
+            module.sum[1, 1](x, (ctypes.c_int32 * 2)(5, 6), stream=given)
+            self.assertEqual(self.launches()[-1].stream or 0, want)
+        self.assertEqual(torch.cuda.current, 0)
+
+    def test_load_inline(self):
+        x, y, n = self.tensor(), self.tensor(), 1 << 40
+        module = kiln.load_inline("scale", [TEXT], ["scale", "fill<float, 3>", "sum"], with_cuda=True,
+                                         extra_cuda_cflags=["-O3", "--use_fast_math"])
+        module.scale[(2, 3), 128](y, x, 2.0, n, -3, 0.5)
+        launch = self.launches()[-1]
+        self.assertEqual((launch.name, list(launch.grid), list(launch.block)), (b"scale", [2, 3, 1], [128, 1, 1]))
+        self.assertEqual(launch.parameters[:6], [y.data_ptr(), x.data_ptr(), 0x40000000, n, 0xFFFD, 0x3FE0 << 48])
+        module["fill<float, 3>"](1, 256, y, 1.0, shared=1024, cluster=(1, 1, 1))
+        launch = self.launches()[-1]
+        self.assertEqual((launch.shared, list(launch.cluster), launch.parameter_count), (1024, [1, 1, 1], 2))
+        module.sum(1, 1, y, (ctypes.c_int32 * 2)(5, 6), cooperative=True)
+        self.assertEqual((self.launches()[-1].parameters[1], self.launches()[-1].cooperative), (5 | 6 << 32, 1))
+        module.sum(1, 1, self.tensor(device="cuda:1"), (ctypes.c_int32 * 2)(5, 6))
+        self.assertEqual(self.launches()[-1].context, self.contexts[1])
 
     def test_load_inline_refuses(self):
         x, other, host = self.tensor(), self.tensor(device="cuda:1"), torch.Tensor(np.ones(8))

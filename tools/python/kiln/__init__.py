@@ -1,4 +1,4 @@
-"""Kiln for Python: kernels from a line of text, on arrays of NumPy, PyTorch and JAX.
+"""Kiln for Python: kernels from a line of text, on arrays of NumPy, PyTorch, CuPy and JAX.
 
     blend = kiln.op("gelu(x + b) * gate")
     y = blend(x, b, gate)

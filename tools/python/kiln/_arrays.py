@@ -1,7 +1,9 @@
 """Arrays of other libraries: their types, shapes, strides and memory as Kiln takes them."""
 
 import contextlib
+import os
 import sys
+import threading
 
 from ._library import DTYPES, REAL
 
@@ -80,10 +82,11 @@ class Arrays:
 class NumPy(Arrays):
     """Arrays of NumPy, on the cpu."""
 
-    def __init__(self):
+    def __init__(self, module=None):
+        """module: NumPy, or a library with arrays like its own."""
         import numpy
-        super().__init__(numpy.ndarray, numpy_dtypes())
-        self.module = numpy
+        self.module = module or numpy
+        super().__init__(self.module.ndarray, numpy_dtypes())
 
     def key(self, arrays):
         """All that a plan depends on; None: make one for this call alone."""
@@ -98,13 +101,21 @@ class NumPy(Arrays):
         """A scalar of NumPy has no memory of its own."""
         return self.module.asarray(array)
 
+    def index(self, array):
+        """That of the device."""
+        return -1
+
+    def is_aligned(self, array):
+        return array.flags.aligned
+
     def facts(self, array):
         """The type's number, the shape, the strides in elements, and the index of the device."""
-        return self.code_of(array), array.shape, tuple(step // array.itemsize for step in array.strides), -1
+        return (self.code_of(array), array.shape, tuple(step // array.itemsize for step in array.strides),
+                self.index(array))
 
     def is_strided(self, array):
         """A field of records need not lie so."""
-        return array.flags.aligned and all(step % array.itemsize == 0 for step in array.strides)
+        return self.is_aligned(array) and all(step % array.itemsize == 0 for step in array.strides)
 
     def pointer(self, array):
         return array.__array_interface__["data"][0]
@@ -122,7 +133,7 @@ class NumPy(Arrays):
             raise ValueError("out is read-only")
 
     def is_contiguous(self, array):
-        return array.flags.c_contiguous and array.flags.aligned
+        return array.flags.c_contiguous and self.is_aligned(array)
 
     def contiguous(self, array):
         return array if self.is_contiguous(array) else array.copy()
@@ -133,14 +144,20 @@ def _torch():
     return Torch()
 
 
+def _cupy():
+    from ._cupy import CuPy
+    return CuPy()
+
+
 def _jax():
     from ._jax import JAX
     return JAX()
 
 
-_LIBRARIES = {"numpy": NumPy, "torch": _torch, "jax": _jax}
+_LIBRARIES = {"numpy": NumPy, "torch": _torch, "cupy": _cupy, "jax": _jax}
 _made = {}   # by library
 _kinds = {}  # by type
+_lock = threading.Lock()
 
 
 def is_traced():
@@ -151,15 +168,29 @@ def is_traced():
 def find_torch():
     """Makes what handles tensors where PyTorch is loaded: torch.compile cannot follow that."""
     if "torch" in sys.modules and "torch" not in _made:
-        _add("torch")
+        _make("torch")
 
 
-def _add(name):
+def _make(name):
+    """How to handle the arrays of a library, which is made once."""
     global is_traced
-    kind = _made[name] = _LIBRARIES[name]()
-    _kinds[kind.type] = kind
-    if name == "torch":
-        is_traced = kind.is_traced
+    with _lock:
+        if name not in _made:
+            kind = _LIBRARIES[name]()
+            _kinds[kind.type] = kind
+            if name == "torch":
+                is_traced = kind.is_traced
+            _made[name] = kind
+        return _made[name]
+
+
+def _forget_lock():
+    """A thread of the parent of a fork may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 def kind_of(array):
@@ -169,9 +200,7 @@ def kind_of(array):
         roots = [base.__module__.partition(".")[0].replace("jaxlib", "jax") for base in type(array).__mro__]
         name = next((root for root in roots if root in _LIBRARIES and hasattr(array, "shape")), None)
         if name is None:
-            raise TypeError(f"expected an array of NumPy, PyTorch or JAX, got {type(array).__name__}; a number that changes "
+            raise TypeError(f"expected an array of NumPy, PyTorch, CuPy or JAX, got {type(array).__name__}; a number that changes "
                             "is a scalar, ?name in the text")
-        if name not in _made:
-            _add(name)
-        kind = _kinds[type(array)] = _made[name]
+        kind = _kinds[type(array)] = _made.get(name) or _make(name)
     return kind

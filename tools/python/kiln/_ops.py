@@ -46,8 +46,14 @@ class Plan:
 
     def run(self, inputs, outs, numbers):
         """The results of a call; `outs` where these are given."""
-        kind, device = self.kind, self.device
-        numbers = self.op.pack(*numbers) if numbers else None
+        if self.guard:
+            with self.guard():
+                return self._run(inputs, outs, numbers)
+        return self._run(inputs, outs, numbers)
+
+    def _run(self, inputs, outs, numbers):
+        op, kind = self.op, self.kind
+        numbers = op.pack(*numbers) if numbers else None
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
         results = outs or [make(inputs[i]) for make, i in self.make]
@@ -59,15 +65,12 @@ class Plan:
         for array in inputs:
             words[i] = kind.pointer(array)
             i += WORDS
-        if self.guard:
-            with self.guard():
-                status = self._apply(outs_at, ins_at, numbers, kind.stream(device))
-        else:
-            status = self._apply(outs_at, ins_at, numbers, kind.stream(device))
+        status = _apply(self.session.service, op.spec, outs_at, self.out_count, ins_at, self.in_count, numbers,
+                        op.scalar_count, kind.stream(self.device), mine.pointer)
         if status != 0:
             must(status)
         if kind.finish:
-            kind.finish(device)
+            kind.finish(self.device)
         return results
 
     def keep_in(self, calls, inputs):
@@ -75,11 +78,6 @@ class Plan:
         current = self.kind.current_device if self.guard else None
         calls.keep(tuple(inputs), self.session.device(self.device), current, self.make,
                    tuple(code for code, _, _, _ in self.facts))
-
-    def _apply(self, outs_at, ins_at, numbers, stream):
-        op = self.op
-        return _apply(self.session.service, op.spec, outs_at, self.out_count, ins_at, self.in_count, numbers,
-                      op.scalar_count, stream, mine.pointer)
 
 
 _apply = lib.kiln_apply
@@ -226,7 +224,7 @@ def op(text):
     text: an op of docs/ops.md, "hardtanh(-1,1)", or an expression, "gelu(x + b) * gate". Fields of a spec may follow,
     such as "softmax axis=0". `?name` is a number that each call gives by name.
 
-    The function takes arrays of NumPy, PyTorch or JAX, by place in the order of the op, or by name. They broadcast, and
+    The function takes arrays of NumPy, PyTorch, CuPy or JAX, by place in the order of the op, or by name. They broadcast, and
     types are promoted, as in PyTorch. It returns a new array, a tuple where the op has several outputs, or `out`. On a
     GPU it runs on PyTorch's current stream of the tensors' device. The first call for types, a kind of layout and a
     device finds the kernel in Kiln's cache or compiles it.

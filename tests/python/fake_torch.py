@@ -1,4 +1,4 @@
-"""As much of PyTorch as docs/examples/pytorch and the Python module need, on NumPy arrays, for machines that have neither
+"""As much of PyTorch as the Python module needs, on NumPy arrays, for machines that have neither
 PyTorch nor a GPU.
 
 The tensors of its GPUs lie in host memory. `cuda.bind` is called with the number of a device that becomes current."""

@@ -1,10 +1,10 @@
-"""docs/examples/pytorch on a GPU: its results against PyTorch's, and its first calls against torch's load_inline.
+"""The Python module on a GPU: its results against PyTorch's, and its first calls against torch's load_inline.
 
-    python3 tests/device/pytorch_dropin.py libkiln.so [--size 4096x393216] [--processes 11] [--slow]
-                                            [--parts results,times] [--out FILE.json]
+    KILN_LIBRARY=libkiln.so python3 tests/device/torch_module.py [--size 4096x393216] [--processes 11] [--slow]
+                                                                [--parts results,times] [--out FILE.json]
 
 Results must be equal bit for bit, any NaN being equal to any NaN. Times are taken in fresh processes, in which torch
-and the CUDA context are ready and kiln_torch is imported before the clock starts; it stops when the result is there.
+and the CUDA context are ready and kiln is imported before the clock starts; it stops when the result is there.
 With --slow torch's load_inline also builds the same three kernels, with nvcc and ninja: about a minute."""
 
 import argparse
@@ -17,8 +17,7 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "docs", "examples", "pytorch"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
 
 # Three kernels as people write them: one element for each thread, four of them, and float4.
 KERNELS = r"""
@@ -66,7 +65,7 @@ DECLARATIONS = ("torch::Tensor run_hardsigmoid(torch::Tensor x); torch::Tensor r
 
 
 def inline_calls(load_inline):
-    """The three kernels through kiln_torch.load_inline, called as torch's operations are."""
+    """The three kernels through kiln.load_inline, called as torch's operations are."""
     import torch
     module = load_inline("wild", KERNELS, ["hardsigmoid", "hardtanh", "add"])
 
@@ -111,13 +110,13 @@ def child(way):
     ms = {}
     start = time.perf_counter()
     if way != "torch":
-        import kiln_torch
+        import kiln
         ms["import"] = (time.perf_counter() - start) * 1e3
     start = time.perf_counter()
-    if way == "elementwise":
-        calls = [kiln_torch.elementwise(op) for op in ("hardsigmoid", "hardtanh(-1,1)", "add(x,y)")]
+    if way == "op":
+        calls = [kiln.op(op) for op in ("hardsigmoid", "hardtanh(-1,1)", "add(x,y)")]
     else:
-        calls = inline_calls(kiln_torch.load_inline) if way == "inline" else torch_inline_calls()
+        calls = inline_calls(kiln.load_inline) if way == "inline" else torch_inline_calls()
     results = []
     for call, inputs in zip(calls, ((x,), (x,), (x, y))):
         results.append(call(*inputs))
@@ -144,7 +143,7 @@ def run_child(way, **environment):
 def time_kiln(processes):
     """Samples by way and state of the cache: empty for each process, or filled by one before them."""
     samples = {}
-    for way in ("elementwise", "inline"):
+    for way in ("op", "inline"):
         with tempfile.TemporaryDirectory() as warm:
             run_child(way, KILN_CACHE_DIR=warm)
             for _ in range(processes):
@@ -170,7 +169,7 @@ def time_torch():
 
 
 def report_times(samples):
-    names = {"elementwise": "Kiln, `elementwise`", "inline": "Kiln, `load_inline`", "torch": "torch, `load_inline`"}
+    names = {"op": "Kiln, `op`", "inline": "Kiln, `load_inline`", "torch": "torch, `load_inline`"}
     print("| way | cache | processes | first call ms (min to max) | three kernels ms | call again ms | import ms |")
     print("|---|---|---|---|---|---|---|")
     for (way, state), rows in samples.items():
@@ -181,8 +180,8 @@ def report_times(samples):
               f"| {middle['all three']:.2f} | {middle['again']:.3f} | {loading} |")
     print()
     for state, limit in (("empty", 60), ("filled", 1)):
-        median = statistics.median(row["first"] for row in samples["elementwise", state])
-        print(f"goal: first call of elementwise, {state} cache, median <= {limit} ms: {median:.2f} ms, "
+        median = statistics.median(row["first"] for row in samples["op", state])
+        print(f"goal: first call of op, {state} cache, median <= {limit} ms: {median:.2f} ms, "
               f"{'met' if median <= limit else 'MISSED'}")
     if ("torch", "empty") in samples:
         print(f"torch's load_inline in the same run: {samples['torch', 'empty'][0]['first'] / 1e3:.1f} s")
@@ -196,13 +195,12 @@ class Results:
 
     def __init__(self):
         import torch
-        from kiln_torch import elementwise
+        from kiln import op
         functional = torch.nn.functional
         self.torch, self.wrong = torch, 0
-        self.pairs = {"hardsigmoid": (elementwise("hardsigmoid"), functional.hardsigmoid),
-                      "hardtanh": (elementwise("hardtanh(-1,1)"), functional.hardtanh),
-                      "relu6": (elementwise("relu6"), functional.relu6),
-                      "add": (elementwise("add(x,y)"), torch.add)}
+        self.pairs = {"hardsigmoid": (op("hardsigmoid"), functional.hardsigmoid),
+                      "hardtanh": (op("hardtanh(-1,1)"), functional.hardtanh),
+                      "relu6": (op("relu6"), functional.relu6), "add": (op("add(x,y)"), torch.add)}
 
     def same(self, a, b):
         torch = self.torch
@@ -277,7 +275,7 @@ class Results:
 
     def wild(self, shape):
         torch = self.torch
-        from kiln_torch import load_inline
+        from kiln import load_inline
         hardsigmoid, hardtanh, add = inline_calls(load_inline)
         for size in (shape, (1001,), (3,)):
             x = torch.randn(size, device="cuda").mul_(3)
@@ -288,24 +286,48 @@ class Results:
             self.check(f"load_inline: float4 add {size}", self.same(add(x, x), x + x))
 
     def call_cost(self):
-        """What the host pays for a call of a small tensor: microseconds, the least of several rounds."""
-        torch, x, cost = self.torch, self.torch.randn(256, device="cuda"), {}
-        with torch.no_grad():
-            for _ in range(7):
-                for way, call in zip(("Kiln", "torch"), self.pairs["hardtanh"]):
+        """The host's time for a call of small tensors: microseconds, the median and the ratio of paired rounds."""
+        torch, costs = self.torch, {}
+        x, y = torch.randn(2, 16, 16, device="cuda")
+        for what, name, inputs in (("one input", "hardtanh", (x,)), ("relu6", "relu6", (x,)), ("two inputs", "add", (x, y)),
+                                   ("a broadcast", "add", (x, y[0]))):
+            spent = ([], [])
+            for turn in range(21):
+                for way in (0, 1) if turn % 2 else (1, 0):
+                    call = self.pairs[name][way]
                     torch.cuda.synchronize()
                     start = time.perf_counter()
-                    for _ in range(500):
-                        call(x)
-                    spent = (time.perf_counter() - start) * 1e6 / 500
-                    cost[way] = min(cost.get(way, spent), spent)
-        print(f"\nhost time of a call, 256 elements: Kiln {cost['Kiln']:.2f} us, torch {cost['torch']:.2f} us\n")
-        return cost
+                    for _ in range(200):  # fewer than the launches that a stream holds
+                        call(*inputs)
+                    spent[way].append((time.perf_counter() - start) * 1e6 / 200)
+            ours, theirs = map(statistics.median, spent)
+            ratio = statistics.median(a / b for a, b in zip(*spent))
+            costs[what] = ours, theirs, ratio
+            print(f"host time of a call, {what}: Kiln {ours:.2f} us, torch {theirs:.2f} us, {ratio:.2f} of it", flush=True)
+        return costs
+
+    def seeds(self, shape, rounds=9):
+        """The three seeds of the idea as torch calls them: the time of a call over that of torch's, paired."""
+        torch = self.torch
+        x = torch.empty(shape, device="cuda").normal_(0, 3)
+        y = x.flip(-1)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for name in ("hardsigmoid", "hardtanh", "add"):
+            inputs, spent = (x, y) if name == "add" else (x,), ([], [])
+            for turn in range(rounds + 1):
+                for way in (0, 1) if turn % 2 else (1, 0):
+                    start.record()
+                    for _ in range(5):
+                        self.pairs[name][way](*inputs)
+                    end.record()
+                    end.synchronize()
+                    spent[way].append(start.elapsed_time(end) / 5)
+            ratio = statistics.median(a / b for a, b in zip(spent[0][1:], spent[1][1:]))
+            print(f"{name} float32 {shape}: {statistics.median(spent[0][1:]):.3f} ms, {ratio:.3f} of torch's", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("library", nargs="?")
     parser.add_argument("--size", default="4096x393216")
     parser.add_argument("--processes", type=int, default=11)
     parser.add_argument("--slow", action="store_true", help="also torch's load_inline")
@@ -315,9 +337,6 @@ def main():
     options = parser.parse_args()
     if options.child:
         return child(options.child)
-    if not options.library:
-        parser.error("name the path of libkiln.so")
-    os.environ["KILN_LIBRARY"] = os.path.abspath(options.library)
     shape = tuple(map(int, options.size.split("x")))
     with tempfile.TemporaryDirectory() as cache:
         os.environ["KILN_CACHE_DIR"] = cache
@@ -329,7 +348,8 @@ def main():
                     part()
                 results.large(shape)
                 results.wild(shape)
-            cost = results.call_cost()
+                results.seeds(shape)
+                cost = results.call_cost()
             results.torch.cuda.empty_cache()
             print(f"goal: bits equal to torch's: {'met' if results.wrong == 0 else f'MISSED, {results.wrong} wrong'}\n")
         if "times" in options.parts:
