@@ -134,7 +134,8 @@ class Function:
         context = types.SimpleNamespace(needs_input_grad=[getattr(a, "requires_grad", False) for a in arguments],
                                         mark_non_differentiable=lambda *tensors: None)
         context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
-        result = cls.forward(context, *arguments)
+        result = cls.forward(*arguments)
+        cls.setup_context(context, arguments, result)
         result.requires_grad, result.grad_fn = True, lambda *grads: cls.backward(context, *grads)
         return result
 

@@ -1,4 +1,4 @@
-"""The module with PyTorch itself, on a GPU where there is one: results, gradients, training, torch.compile and export.
+"""The module with PyTorch itself, on a GPU where there is one: results, gradients, transforms, training, torch.compile and export.
 
     KILN_LIBRARY=libkiln.so PYTHONPATH=tools/python python3 tests/python/real_torch.py"""
 
@@ -133,9 +133,30 @@ def training():
                                                            torch.randn(3, device=DEVICE)], []))
 
 
+def transforms():
+    """torch.func: gradients, Jacobians and batches."""
+    ours, theirs = kiln.op("gelu(x + y) * y"), lambda x, y: F.gelu(x + y) * y
+    x, y = torch.randn(5, 7, device=DEVICE), torch.randn(7, device=DEVICE)
+    for name, use in {
+            "grad": lambda f: torch.func.grad(lambda t: f(t, y).sum())(x),
+            "jacrev": lambda f: torch.func.jacrev(lambda t: f(t, y))(x),
+            "vmap": lambda f: torch.vmap(f, in_dims=(0, None))(x, y),
+            "vmap of another dimension": lambda f: torch.vmap(f, in_dims=(1, 0))(x, y),
+            "gradients of each sample": lambda f: torch.vmap(torch.func.grad(lambda t: f(t, y).sum()))(x)}.items():
+        must(torch.allclose(use(ours), use(theirs), atol=1e-5), name)
+    must(torch.allclose(torch.vmap(kiln.op("softmax"))(x), torch.softmax(x, -1), atol=1e-6), "vmap of softmax")
+    try:
+        torch.vmap(kiln.op("softmax axis=0"))(x)
+    except RuntimeError as error:
+        must("counts dimensions" in str(error), "vmap of an axis")
+    else:
+        must(False, "vmap of an axis")
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     results()
     gradients()
+    transforms()
     training()
     print("all of it is right")

@@ -56,6 +56,10 @@ class Ops(unittest.TestCase):
             got = kiln.op(text)(*given)
             self.assertEqual((got.dtype.type, got.shape), want, text)
 
+    def test_masks_are_not_lost(self):
+        with self.assertRaisesRegex(TypeError, "masks are not known here"):
+            kiln.op("x + 1")(np.ma.array([1.0, 2.0], mask=[0, 1]))
+
     def test_several_outputs(self):
         x = values(5, 7)
         most, where = kiln.op("(max(x), argmax(x))")(x)

@@ -199,6 +199,8 @@ def kind_of(array):
     if kind is None:
         roots = [base.__module__.partition(".")[0].replace("jaxlib", "jax") for base in type(array).__mro__]
         name = next((root for root in roots if root in _LIBRARIES and hasattr(array, "shape")), None)
+        if any(base.__name__ == "MaskedArray" for base in type(array).__mro__):
+            raise TypeError("masks are not known here: call it on the filled array")
         if name is None:
             raise TypeError(f"expected an array of NumPy, PyTorch, CuPy or JAX, got {type(array).__name__}; a number that changes "
                             "is a scalar, ?name in the text")

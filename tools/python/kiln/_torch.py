@@ -2,6 +2,7 @@
 
 import functools
 import operator
+import re
 
 from ._arrays import Arrays
 from ._blocks import dense_strides, find_outputs, make_block
@@ -15,13 +16,27 @@ def _record_function(kind):
 
     class Recorded(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, op, numbers, *inputs):
-            ctx.op, ctx.numbers = op, numbers
-            ctx.save_for_backward(*inputs)
-            results = op.compute(kind, inputs, numbers)
-            whole = [t for t in (results if isinstance(results, tuple) else (results,)) if not t.is_floating_point()]
-            ctx.mark_non_differentiable(*whole)
-            return results
+        def forward(op, numbers, *inputs):
+            return op.compute(kind, inputs, numbers)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.op, ctx.numbers, *tensors = inputs
+            ctx.save_for_backward(*tensors)
+            results = output if isinstance(output, tuple) else (output,)
+            ctx.mark_non_differentiable(*(t for t in results if not t.is_floating_point()))
+
+        @staticmethod
+        def vmap(info, dims, op, numbers, *inputs):
+            """The call on all members of a batch, along a dimension in front of those of the op."""
+            if re.search(r"\b(axis|index|keep)\b", op.text):
+                raise RuntimeError(f"torch.vmap does not take {op}: its text counts dimensions or elements")
+            given = [(t, None if d is None else t.movedim(d, 0)) for t, d in zip(inputs, dims[2:])]
+            most = max(t.dim() if batch is None else t.dim() - 1 for t, batch in given)
+            results = Recorded.apply(op, numbers, *(
+                t if batch is None else batch.reshape(len(batch), *[1] * (most + 1 - batch.dim()), *batch.shape[1:])
+                for t, batch in given))
+            return results, (0,) * len(results) if isinstance(results, tuple) else 0
 
         @staticmethod
         def backward(ctx, *grads):
@@ -98,6 +113,7 @@ class Torch(Arrays):
         self.in_c = all([add_array_type(tensor_type, "requires_grad", torch.is_grad_enabled, torch.Tensor.is_neg)
                          for tensor_type in (torch.Tensor, torch.nn.Parameter)])
         self.recorded = _record_function(self)
+        self.is_batched = getattr(getattr(torch._C, "_functorch", None), "is_batchedtensor", lambda tensor: False)
         compiler = getattr(torch, "compiler", None)
         self.is_traced = getattr(compiler, "is_compiling", lambda: False)
         if hasattr(torch, "library") and hasattr(torch.library, "custom_op"):
@@ -150,12 +166,11 @@ class Torch(Arrays):
         return results[0] if len(results) == 1 else tuple(results)
 
     def records(self, tensors):
-        """Whether a call is recorded for gradients."""
+        """Whether a call is recorded for gradients, or made for a batch by torch.vmap."""
         try:
-            for t in tensors:
-                if t.requires_grad:
-                    return self.torch.is_grad_enabled()
-        except AttributeError:  # an array of another library, which is refused later
+            return (any([t.requires_grad for t in tensors]) and self.torch.is_grad_enabled() or
+                    any(map(self.is_batched, tensors)))
+        except (AttributeError, TypeError):  # an array of another library, which is refused later
             pass
         return False
 
