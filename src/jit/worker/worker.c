@@ -1,18 +1,14 @@
 /* One compile worker, seen from the host. */
 #include "jit/worker/worker.h"
 
+#include "os/beside.h"
 #include "os/cpu.h"
-#include "os/trust.h"
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A worker answers at once, but for NVRTC's opening and its trusted first compile; the machine may be busy. */
@@ -25,158 +21,26 @@ static uint64_t after(uint32_t ms)
 
 /* ---- Finding */
 
-/* From the directory of the file that holds this code; the build says which. A place in a build tree is for the files
- * of that tree: an installed program must not take a program from where it was built. */
-static const struct {
-    const char *tree; /* "" for every file */
-    const char *path;
-} program_places[] = { KILN_WORKER_PLACES };
-
-/* The file that is mapped where this code is, as the kernel has it. False without /proc. */
-static bool find_mapped_file(char path[PATH_MAX])
-{
-    char line[PATH_MAX + 128];
-    uintptr_t here = (uintptr_t)program_places;
-    bool found = false;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
-        unsigned long long from, to;
-        const char *slash = strchr(line, '/');
-        found = slash != NULL && sscanf(line, "%llx-%llx", &from, &to) == 2 && here >= from && here < to;
-        if (found)
-            snprintf(path, PATH_MAX, "%.*s", (int)strcspn(slash, "\n"), slash);
-    }
-    if (maps != NULL)
-        fclose(maps);
-    return found;
-}
-
-static bool find_program_file(char path[PATH_MAX])
-{
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    path[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
-
-/* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked
- * into. The loader's name of a library serves where it is absolute. A relative one is of a directory that the
- * process may have left, and its caller makes up a program's: there the kernel is asked. */
-static bool find_own_file(char path[PATH_MAX], uid_t *owner)
-{
-    struct stat status;
-    struct link_map *map = NULL;
-    Dl_info info;
-    bool library = dladdr1(program_places, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL &&
-                   map->l_name != NULL && map->l_name[0] != '\0';
-    bool found = !library                ? find_program_file(path)
-                 : map->l_name[0] == '/' ? realpath(map->l_name, path) != NULL
-                                         : find_mapped_file(path);
-    if (!found || path[0] != '/' || stat(path, &status) != 0)
-        return false;
-    *owner = status.st_uid;
-    *strrchr(path, '/') = '\0';
-    return true;
-}
-
-static bool is_trusted_directory(const char *path, uid_t owner)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && (status.st_mode & S_IWOTH) == 0 &&
-           (status.st_uid == 0 || status.st_uid == geteuid() || status.st_uid == owner);
-}
-
-/* Why a program may not be used, NULL if it may. `owner` is trusted already, because that user may change this process
- * through the file of its code. A program found `beside` the library must also lie in two trusted directories,
- * libexec/kiln: a program in /tmp must not take what others left there. */
-static const char *refuse_program(const char *program, uid_t owner, bool beside, char *buffer, size_t size)
-{
-    struct stat status;
-    char path[PATH_MAX];
-    kiln__text_copy(path, sizeof(path), program);
-    for (int i = 0; i < 2 && beside; i++) {
-        *strrchr(path, '/') = '\0';
-        if (!is_trusted_directory(path, owner))
-            return "in a directory that others may change";
-    }
-    if (stat(program, &status) != 0)
-        return "not there any more";
-    if (status.st_uid == owner)
-        status.st_uid = geteuid();
-    return kiln__trust_refuse_file(&status, KILN__TRUST_SHARED, buffer, size);
-}
-
-static kiln_status check_program(const char *program, uid_t owner, bool beside, kiln_report *report)
-{
-    char buffer[128];
-    const char *why = refuse_program(program, owner, beside, buffer, sizeof(buffer));
-    if (why == NULL)
-        return KILN_OK;
-    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
-                      "the compile worker %s is not used: it is %s: make it root's or this user's own (chown) and "
-                      "writable by no other (chmod go-w)",
-                      program, why);
-}
-
-static bool is_program(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
-}
-
-static kiln_status fail_find(const char *where, kiln_report *report)
-{
-    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
-                      "found no compile worker (looked for %s): install kiln-worker beside libkiln, name it in "
-                      "KILN_WORKER, or set KILN_ISOLATE=never to compile everything in this process",
-                      where);
-}
-
-static bool is_in_tree(const char *directory, const char *tree)
-{
-    size_t length = strlen(tree);
-    return length == 0 ||
-           (strncmp(directory, tree, length) == 0 && (directory[length] == '/' || directory[length] == '\0'));
-}
-
-/* Looks at each of the places; *refused says why the first program that may not be used is refused. */
-static bool find_beside(const char *own, uid_t owner, char *out, size_t size, kiln__text *looked, kiln_report *refused)
-{
-    char path[PATH_MAX], resolved[PATH_MAX];
-    for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]); i++) {
-        const char *place = program_places[i].path;
-        bool absolute = place[0] == '/';
-        if (!is_in_tree(own, program_places[i].tree))
-            continue;
-        int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : own, absolute ? "" : "/", place);
-        kiln__text_printf(looked, "%s%s", looked->length > 0 ? ", " : "", path);
-        if (length > 0 && (size_t)length < sizeof(path) && is_program(path) && realpath(path, resolved) != NULL &&
-            check_program(resolved, owner, true, refused->status == KILN_OK ? refused : NULL) == KILN_OK &&
-            kiln__text_copy(out, size, resolved) < size)
-            return true;
-    }
-    return false;
-}
-
 kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_report *report)
 {
-    char own[PATH_MAX];
-    uid_t owner;
-    kiln__text looked = { 0 };
-    kiln_report refused = KILN_INIT(kiln_report);
+    kiln__beside found;
     kiln_status status = KILN_OK;
-    if (named != NULL && (named[0] != '/' || !is_program(named) || kiln__text_copy(out, size, named) >= size))
-        return fail_find(named, report);
-    if (named != NULL)
-        return check_program(named, geteuid(), false, report);
-    if (!find_own_file(own, &owner))
-        return fail_find("it beside libkiln, whose own file cannot be found", report);
-    if (!find_beside(own, owner, out, size, &looked, &refused)) {
-        status = looked.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                               : fail_find(kiln__text_string(&looked), report);
-        if (!looked.failed && refused.status != KILN_OK)
-            kiln__report_move(report, &refused);
-    }
-    kiln__text_fini(&looked);
+    const kiln__beside_result result =
+        named != NULL ? kiln__beside_check(named, X_OK, &found) : kiln__beside_find("kiln-worker", X_OK, &found);
+    if (result == KILN__BESIDE_REFUSED)
+        status =
+            kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+                       "the compile worker %s is not used: it is %s: make it root's or this user's own (chown) and "
+                       "writable by no other (chmod go-w)",
+                       found.path, found.why);
+    else if (found.looked.failed)
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    else if (result == KILN__BESIDE_ABSENT || kiln__text_copy(out, size, found.path) >= size)
+        status = kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+                            "found no compile worker (looked for %s): install kiln-worker beside libkiln, name it in "
+                            "KILN_WORKER, or set KILN_ISOLATE=never to compile everything in this process",
+                            kiln__text_string(&found.looked));
+    kiln__text_fini(&found.looked);
     return status;
 }
 
