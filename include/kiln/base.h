@@ -166,6 +166,14 @@ typedef enum kiln_trust {
     KILN_TRUST_GROUP        /* also root, and the members of the process's groups; a pack may be a symbolic link */
 } kiln_trust;
 
+/* The entries that a service pushes to the remote. */
+typedef enum kiln_push {
+    KILN_PUSH_DEFAULT = 0, /* KILN_PUSH_COMPILED */
+    KILN_PUSH_COMPILED,    /* those that it compiles; they are dropped where the server does not keep up */
+    KILN_PUSH_ALL,         /* those that it is asked for, from wherever they come; it waits for the server */
+    KILN_PUSH_NONE
+} kiln_push;
+
 /* kiln_open copies it, strings included. A field that is 0 has the value of its environment variable, or else its
  * default; comments name both. */
 typedef struct kiln_options {
@@ -178,18 +186,24 @@ typedef struct kiln_options {
     const char *cc;      /* the cpu backend's C compiler; KILN_CC; else "cc" */
 
     /* Stores; "": none */
-    const char *cache_dir;  /* the user's store; KILN_CACHE_DIR; else kiln in the XDG cache directory */
-    const char *shared_dir; /* a store that is only read; KILN_SHARED_DIR; else none */
-    const char *packs;      /* paths of packs, with ':' between; KILN_PACKS; else none */
-    kiln_trust trust;       /* who else may write these files; KILN_TRUST; else KILN_TRUST_OWNER */
-    uint64_t cache_bytes;   /* cap of the user's store; KILN_CACHE_BYTES; else 4 GiB; UINT64_MAX: none */
-    uint64_t cache_files;   /* its cap in entries; else 262144; UINT64_MAX: none */
-    uint64_t memory_bytes;  /* cap of the store in memory; else 64 MiB */
-    uint32_t loaded_max;    /* programs kept loaded for later gets, the least recently used first out; else 4096 */
-    kiln_switch strict;     /* KILN_ON: compiles are refused with KILN_ESTRICT; KILN_STRICT; else KILN_OFF */
-    kiln_switch wisdom;     /* KILN_OFF: open geometry is the template's default; KILN_WISDOM; else KILN_ON */
-    const char *record;     /* manifest to which each distinct spec asked for is added; KILN_RECORD; else none */
-    uint32_t lock_wait_ms;  /* longest wait for another process that compiles the same kernel; else 30 s. The time in
+    const char *cache_dir;     /* the user's store; KILN_CACHE_DIR; else kiln in the XDG cache directory */
+    const char *shared_dir;    /* a store that is only read; KILN_SHARED_DIR; else none */
+    const char *packs;         /* paths of packs, with ':' between; KILN_PACKS; else none */
+    kiln_trust trust;          /* who else may write these files; KILN_TRUST; else KILN_TRUST_OWNER */
+    uint64_t cache_bytes;      /* cap of the user's store; KILN_CACHE_BYTES; else 4 GiB; UINT64_MAX: none */
+    uint64_t cache_files;      /* its cap in entries; else 262144; UINT64_MAX: none */
+    uint64_t memory_bytes;     /* cap of the store in memory; else 64 MiB */
+    uint32_t loaded_max;       /* programs kept loaded for later gets, the least recently used first out; else 4096 */
+    kiln_switch strict;        /* KILN_ON: compiles are refused with KILN_ESTRICT; KILN_STRICT; else KILN_OFF */
+    kiln_switch wisdom;        /* KILN_OFF: open geometry is the template's default; KILN_WISDOM; else KILN_ON */
+    const char *record;        /* manifest to which each distinct spec asked for is added; KILN_RECORD; else none */
+    const char *remote;        /* URL of a server that machines share, asked last: redis://HOST, http://HOST/PATH;
+                               KILN_REMOTE; else none. docs/fleet.md has the details */
+    const char *remote_secret; /* file of the secret that signs what lies there; KILN_REMOTE_SECRET; else none, and
+                                  nothing is pushed */
+    kiln_switch trust_remote;  /* KILN_ON: what lies there unsigned is loaded, too; KILN_TRUST_REMOTE; else KILN_OFF */
+    kiln_push push;            /* else KILN_PUSH_COMPILED */
+    uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel; else 30 s. The time in
                                which this process or the machine is stopped does not count */
 
     /* Compile workers */
@@ -227,6 +241,7 @@ typedef struct kiln_stats {
     uint64_t hits_disk;
     uint64_t hits_pack;
     uint64_t hits_shared;
+    uint64_t hits_remote;
     uint64_t joined; /* another request's compile of the same key, in progress in this service */
 
     /* Gets that no store answered, by reason: each counts in one of the first four. */
@@ -253,6 +268,16 @@ typedef struct kiln_stats {
     uint64_t store_errors;    /* failed reads and writes */
     uint64_t evictions;       /* entries removed to keep the store within its caps */
     uint64_t record_errors;   /* specs that could not be recorded */
+
+    /* The remote */
+    uint64_t remote_gets;     /* entries asked for */
+    uint64_t remote_skipped;  /* questions not asked, because the server failed a moment before */
+    uint64_t remote_failures; /* questions without an answer in time, or with one that is none */
+    uint64_t remote_refused;  /* entries without a good signature, or damaged */
+    uint64_t remote_pushes, remote_push_failures;
+    uint64_t remote_leases;      /* compiles that this service did for all machines */
+    uint64_t remote_lease_waits; /* questions for a compile that another machine was doing */
+    uint64_t remote_wait_ns;     /* waits for the server, but for those of pushes */
 } kiln_stats;
 
 /* Copies the counters. Each is read by itself, so two may differ by a get in progress. Errors: KILN_EINVAL. */

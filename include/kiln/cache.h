@@ -83,6 +83,16 @@ typedef struct kiln_transfer {
 KILN_API kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_select_fn select, void *data,
                                        kiln_transfer *out, kiln_report *report);
 
+/* A push to the remote that failed: the spec of the entry, and the reason in words. */
+typedef void (*kiln_push_fn)(void *data, const char *spec, const char *reason);
+
+/* Waits until all pushes to the remote (kiln_options.remote) are answered, at most wait_ms. Then calls `failed` (may be
+ * NULL) with each that failed since the last call, on the caller's thread. Needs no store on disk.
+ * Errors: KILN_EINVAL, KILN_ENOENT (there is no remote, or it is not used), KILN_ETIMEDOUT (`failed` was called all the
+ * same). */
+KILN_API kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn failed, void *data,
+                                    kiln_report *report);
+
 /* Adds the entries of a pack to the store. The file must belong to the user or to root, and be writable by its owner
  * alone. Each entry is checked whole; a damaged one is left out and counted. Waits up to two seconds in all for other
  * processes that compile a source of the pack. *out may be NULL.

@@ -69,8 +69,8 @@ KILN_API kiln_status kiln_sync(kiln_device *device, kiln_report *report);
 
 typedef struct kiln_finding {
     size_t size;
-    const char *what; /* "NVRTC", "compile worker", "CUDA driver", "GPU", "C compiler", "cpu", "cache", "pack" or
-                         "shared" */
+    const char *what; /* "NVRTC", "compile worker", "CUDA driver", "GPU", "C compiler", "cpu", "cache", "pack",
+                         "shared" or "remote" */
     int ok;           /* 1: found and usable */
     const char *name; /* "cuda:0", "libnvrtc" */
     const char *path; /* "": none, as in the next three */

@@ -171,7 +171,8 @@ typedef enum kiln_origin {
     KILN_ORIGIN_MEMORY,
     KILN_ORIGIN_DISK,
     KILN_ORIGIN_PACK,
-    KILN_ORIGIN_SHARED
+    KILN_ORIGIN_SHARED,
+    KILN_ORIGIN_REMOTE
 } kiln_origin;
 
 /* A compiled function or variable. */

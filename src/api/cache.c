@@ -3,6 +3,7 @@
 #include "os/cpu.h"
 #include "service/service.h"
 #include "store/pack.h"
+#include "store/remote.h"
 #include <errno.h>
 #include <string.h>
 
@@ -135,14 +136,22 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
     return error != 0 ? fail_store(service, "trim all of", error, report) : status;
 }
 
-/* ---- Packs */
+/* ---- The remote */
 
-/* Whether an entry means anything on another machine. An object may use instructions that others lack, and comes from a
- * compiler that is known here by its file. */
-static bool travels(const kiln__entry *entry)
+kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn failed, void *data,
+                           kiln_report *report)
 {
-    return entry->kind != KILN__ENTRY_TOOLCHAIN && kiln__entry_find(entry, "object") == NULL;
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
+    if (service->tiers.remote == NULL)
+        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no remote%s%s",
+                          service->remote_problem[0] != '\0' ? ": " : "", service->remote_problem);
+    if (kiln__remote_wait(service->tiers.remote, wait_ms, failed, data) != 0)
+        return kiln__fail(report, KILN_ETIMEDOUT, KILN__STAGE_STORE, 0, "pushes to the remote are not done after %u ms",
+                          (unsigned)wait_ms);
+    return KILN_OK;
 }
+
+/* ---- Packs */
 
 /* The entries and totals of an export. */
 typedef struct exporter {
@@ -162,7 +171,7 @@ static int collect_key(void *data, const kiln__store_item *item)
     self->no_memory = item->error == -ENOMEM;
     if (item->entry == NULL)
         self->out->damaged += !self->no_memory;
-    else if (!travels(item->entry))
+    else if (!kiln__entry_travels(item->entry))
         self->out->skipped++;
     else if (self->select == NULL || self->select(self->data, &shown.info) != 0)
         kiln__text_append_bytes(&self->keys, &item->entry->key, sizeof(item->entry->key));
@@ -270,12 +279,12 @@ static int add_list(importer *self, kiln__blob *blob)
 /* 0, or -errno if the entry should have been kept and could not be. */
 static int import_entry(importer *self, kiln__blob *blob)
 {
-    if (travels(&blob->entry))
+    if (kiln__entry_travels(&blob->entry))
         kiln__text_append_bytes(&self->keys, &blob->entry.key, sizeof(blob->entry.key));
-    int result = !travels(&blob->entry)                  ? -EFBIG
+    int result = !kiln__entry_travels(&blob->entry)      ? -EFBIG
                  : blob->entry.kind == KILN__ENTRY_READS ? add_list(self, blob)
                                                          : add_entry(self->service->disk, blob);
-    self->out->skipped += !travels(&blob->entry);
+    self->out->skipped += !kiln__entry_travels(&blob->entry);
     self->out->present += result == 1;
     self->out->entries += result == 0;
     self->out->bytes += result == 0 ? blob->length : 0;

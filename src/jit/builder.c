@@ -8,15 +8,19 @@
 #include "os/syscalls.h"
 #include "source/source.h"
 #include "store/disk.h"
+#include "store/remote.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { TRIES = 4, ALTERNATIVES_MAX = 12 };
 
-void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log)
+void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, kiln__tiers *local,
+                        const kiln__log *log)
 {
     memset(builder, 0, sizeof(*builder));
-    kiln__toolchains_init(&builder->toolchains, compiler, tiers);
+    kiln__toolchains_init(&builder->toolchains, compiler, local);
     kiln__filesums_init(&builder->sums);
     builder->tiers = tiers;
     builder->log = log;
@@ -316,6 +320,8 @@ static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
             continue;
         memcpy(wanted->key.toolchain, list->toolchain, sizeof(wanted->key.toolchain));
         kernel = kiln__tiers_get(tiers, &wanted->key, &wanted->out->tier, why);
+        if (kernel != NULL && wanted->builder->push && tiers->remote != NULL)
+            kiln__remote_push(tiers->remote, all.of[all.count - 1]);
         if (kernel != NULL && all.count > 1)
             merged = merge_reads(wanted, list, &all, current->data, current->length);
         if (merged != NULL)
@@ -366,7 +372,8 @@ static void identify_if_worthwhile(request *wanted, kiln__key *key)
     kiln__toolchains *toolchains = &wanted->builder->toolchains;
     kiln__compiler *compiler = toolchains->compiler;
     kiln__toolchain toolchain;
-    kiln__blob *some = kiln__tiers_get(wanted->out->tiers, key, NULL, &wanted->out->miss);
+    size_t tier;
+    kiln__blob *some = kiln__tiers_get(wanted->out->tiers, key, &tier, &wanted->out->miss);
     if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
         make_store(wanted->builder);
         kiln__toolchains_learn(toolchains, toolchain.id);
@@ -374,7 +381,12 @@ static void identify_if_worthwhile(request *wanted, kiln__key *key)
         if (is_linked(wanted))
             kiln__toolchains_add_linker(toolchains, NULL, key->toolchain, NULL);
     }
-    kiln__blob_release(some);
+    if (some != NULL && key == &wanted->key && kiln__key_equal(key, &some->entry.key)) {
+        wanted->out->blob = some;
+        wanted->out->tier = tier;
+    } else {
+        kiln__blob_release(some);
+    }
 }
 
 /* Looks in the stores: out->blob stays NULL if there is nothing. Fails if there is then no compiler either. With no
@@ -391,7 +403,7 @@ static kiln_status look(request *wanted, kiln_report *report)
     if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
         identify_if_worthwhile(wanted, first);
     bool named = first->toolchain[0] != '\0';
-    if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
+    if (!wanted->fresh && out->blob == NULL && (named || status != KILN_OK || wanted->any))
         out->blob = kiln__unit_reads_files(wanted->unit)
                         ? fetch_by_reads(wanted)
                         : kiln__tiers_get(out->tiers, &wanted->key, &out->tier, &out->miss);
@@ -426,6 +438,35 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
     bool held = kiln__keylock_take(lock, first_key(wanted)->digest, hold);
     *status = look(wanted, report);
     return held;
+}
+
+/* Takes the lease of a unit, so that one machine compiles it for all, or waits for the machine that has it. Where that
+ * is done, or there are no leases, the entry is in out->blob or is compiled here. True: the lease is this service's. */
+static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *report)
+{
+    enum { FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 50 };
+    kiln__store *remote = wanted->out->tiers->remote;
+    kiln__keylock *lock = wanted->builder->keylock;
+    const uint64_t until = kiln__cpu_now_ns() + (lock != NULL ? (uint64_t)lock->wait_ms * 1000000 : 0);
+    uint32_t pause = FIRST_PAUSE_MS;
+    bool waited = false;
+    int result = -EBUSY;
+    while (remote != NULL && *status == KILN_OK && wanted->out->blob == NULL) {
+        result = kiln__remote_lease(remote, first_key(wanted)->digest);
+        if (result != -EBUSY || kiln__cpu_now_ns() > until)
+            break;
+        if (!waited && lock != NULL && lock->aside != NULL)
+            lock->aside(lock->data, true);
+        waited = true;
+        nanosleep(&(struct timespec){ .tv_nsec = (long)pause * 1000000 }, NULL);
+        pause = 2 * pause < LONGEST_PAUSE_MS ? 2 * pause : LONGEST_PAUSE_MS;
+        *status = look(wanted, report);
+    }
+    if (waited && lock != NULL && lock->aside != NULL)
+        lock->aside(lock->data, false);
+    if (waited && result == 0 && wanted->out->blob == NULL) /* its last holder may have pushed the entry since */
+        *status = look(wanted, report);
+    return result == 0;
 }
 
 /* Looks in the stores, or in those of `only` if that is not NULL, and nowhere else. KILN_ENOENT where they have
@@ -624,7 +665,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
 {
     kiln__keylock_hold hold;
     kiln__image image = { 0 };
-    bool held = false;
+    bool held = false, leased = false;
     if (builder->strict)
         return kiln__builder_require(builder, unit, out, report);
     request wanted = begin_request(builder, unit, out);
@@ -632,12 +673,18 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     kiln_status status = locate(&wanted, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)
         held = lock_and_look(&wanted, &hold, &status, report);
+    if (status == KILN_OK && out->blob == NULL && !fresh)
+        leased = lease_and_look(&wanted, &status, report);
+    else if (status == KILN_OK && out->blob != NULL && builder->push && out->tiers->remote != NULL)
+        kiln__remote_push(out->tiers->remote, out->blob);
     if (status == KILN_OK && out->blob == NULL) {
         status = compile_until_settled(&wanted, &image, report);
         if (status == KILN_OK)
             status = publish(&wanted, &image, report);
         kiln__image_fini(&image);
     }
+    if (leased)
+        kiln__remote_give(out->tiers->remote, first_key(&wanted)->digest);
     if (held)
         kiln__keylock_give(&hold);
     fini_request(&wanted);

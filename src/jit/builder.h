@@ -101,6 +101,7 @@ kiln_status kiln__blob_encode(kiln__blob **out, const kiln__entry *entry);
 typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
+    bool push;           /* entries that the tiers of this machine have go to the remote, too */
     bool unwatched;      /* sources compile in this process, where nothing keeps them from files */
     kiln__tiers at_hand; /* the tiers that are not on disk, borrowed: all that such sources know */
     kiln__filesums sums; /* of the headers that sources read */
@@ -124,7 +125,9 @@ typedef struct kiln__built {
     char *log; /* warnings of a compile, NULL if none */
 } kiln__built;
 
-void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
+/* `local` has the tiers of this machine, where the facts about its compilers are. */
+void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, kiln__tiers *local,
+                        const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
 /* From now on sources are neither looked for on disk nor put there. NVRTC in this process reads whatever

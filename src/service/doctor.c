@@ -4,6 +4,7 @@
 #include "jit/worker/workers.h"
 #include "service/service.h"
 #include "store/pack.h"
+#include "store/remote.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,6 +387,32 @@ static void examine_named(exam *e, const kiln__named_store *named)
          NULL);
 }
 
+/* The remote: asked one question. */
+static void examine_remote(exam *e)
+{
+    kiln__store *remote = e->service->tiers.remote;
+    const char *problem = e->service->remote_problem, *detail = problem;
+    if (remote == NULL && problem[0] == '\0')
+        return;
+    const int error = remote != NULL ? kiln__remote_ping(remote) : 0;
+    if (remote != NULL)
+        detail = error != 0                       ? kiln__store_error_text(error)
+                 : kiln__remote_is_signed(remote) ? "answers; entries are signed"
+                                                  : "answers; entries need no signature, and nothing is pushed";
+    tell(e,
+         (kiln_finding){ .what = "remote",
+                         .ok = remote != NULL && error == 0,
+                         .name = "remote",
+                         .path = remote != NULL ? remote->path : "",
+                         .detail = detail,
+                         .remedy = remote == NULL ? "kernels of other machines are compiled here: see KILN_REMOTE and "
+                                                    "KILN_REMOTE_SECRET"
+                                   : error != 0 ? "kernels of other machines are compiled here: check the server, and "
+                                                  "its URL in KILN_REMOTE"
+                                                : NULL },
+         NULL);
+}
+
 void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
     exam e = { service, fn, data, false };
@@ -412,4 +439,6 @@ void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
         examine_cache(&e);
     for (const kiln__named_store *named = service->named; named != NULL && !e.stopped; named = named->next)
         examine_named(&e, named);
+    if (!e.stopped)
+        examine_remote(&e);
 }

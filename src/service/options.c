@@ -29,6 +29,8 @@ static const struct {
                 { offsetof(kiln_options, packs), "KILN_PACKS" },
                 { offsetof(kiln_options, shared_dir), "KILN_SHARED_DIR" },
                 { offsetof(kiln_options, record), "KILN_RECORD" },
+                { offsetof(kiln_options, remote), "KILN_REMOTE" },
+                { offsetof(kiln_options, remote_secret), "KILN_REMOTE_SECRET" },
                 { offsetof(kiln_options, worker), "KILN_WORKER" },
                 { offsetof(kiln_options, crash_dir), "KILN_CRASH_DIR" } };
 
@@ -100,6 +102,9 @@ static const choice isolation = { "isolate",
                                   KILN_ISOLATE_NEVER },
                     trust = { "trust",          "kiln_trust",    "KILN_TRUST", { "owner", "group" },
                               "owner or group", KILN_TRUST_GROUP },
+                    trust_remote = { "trust_remote",  "kiln_switch", "KILN_TRUST_REMOTE",
+                                     { "on", "off" }, "on or off",   KILN_OFF },
+                    push = { "push", "kiln_push", NULL, { NULL }, NULL, KILN_PUSH_NONE },
                     wisdom = { "wisdom", "kiln_switch", "KILN_WISDOM", { "on", "off" }, "on or off", KILN_OFF },
                     strict = { "strict", "kiln_switch", NULL, { NULL }, NULL, KILN_OFF };
 
@@ -122,7 +127,7 @@ static kiln_status choose(const choice *of, int given, int usual, int *out, kiln
 static kiln_status choose_all(kiln_options *options, kiln_report *report)
 {
     const char *text = variable("KILN_STRICT");
-    int strictness, isolate, wise, trusted;
+    int strictness, isolate, wise, trusted, remote_trusted, uploaded;
     kiln_status status = choose(&strict, (int)options->strict,
                                 text != NULL && strcmp(text, "0") != 0 ? KILN_ON : KILN_OFF, &strictness, report);
     if (status == KILN_OK)
@@ -133,8 +138,14 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
         status = choose(&wisdom, (int)options->wisdom, KILN_ON, &wise, report);
     if (status == KILN_OK)
         status = choose(&trust, (int)options->trust, KILN_TRUST_OWNER, &trusted, report);
+    if (status == KILN_OK)
+        status = choose(&trust_remote, (int)options->trust_remote, KILN_OFF, &remote_trusted, report);
+    if (status == KILN_OK)
+        status = choose(&push, (int)options->push, KILN_PUSH_COMPILED, &uploaded, report);
     if (status != KILN_OK)
         return status;
+    options->trust_remote = (kiln_switch)remote_trusted;
+    options->push = (kiln_push)uploaded;
     options->trust = (kiln_trust)trusted;
     options->strict = (kiln_switch)strictness;
     options->isolate = (kiln_isolate)isolate;

@@ -66,7 +66,7 @@ struct kiln_kernel {
     kiln_program *program;
 };
 
-enum { KILN__ORIGINS = KILN_ORIGIN_SHARED + 1 };
+enum { KILN__ORIGINS = KILN_ORIGIN_REMOTE + 1 };
 
 typedef struct kiln__function_infos kiln__function_infos;
 

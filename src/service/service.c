@@ -11,6 +11,7 @@
 #include "os/trust.h"
 #include "service/queue.h"
 #include "store/pack.h"
+#include "store/remote.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,10 @@ void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin ori
     if (store == NULL)
         return;
     service->origins[service->tiers.count] = origin;
+    if (origin == KILN_ORIGIN_REMOTE)
+        service->tiers.remote = store;
     kiln__tiers_add(&service->tiers, store);
+    kiln__tiers_borrow_local(&service->local, &service->tiers);
 }
 
 /* Lists a pack or the shared directory. Out of memory, which is logged, is NULL. */
@@ -38,14 +42,14 @@ static kiln__named_store *add_named(kiln_service *service, const char *path, siz
     return named;
 }
 
-/* One tier stays free for the shared directory. */
+/* A tier stays free for the shared directory, and one for the remote. */
 static void open_packs(kiln_service *service, const char *list)
 {
     bool told = false;
     for (size_t length; *(list += strspn(list, ":")) != '\0'; list += length) {
         length = strcspn(list, ":");
         kiln__named_store *pack = add_named(service, list, length, KILN_ORIGIN_PACK);
-        if (pack != NULL && service->tiers.count < KILN__TIERS_MAX - 1) {
+        if (pack != NULL && service->tiers.count < KILN__TIERS_MAX - 2) {
             kiln__pack_store_open(&pack->store, pack->path, &service->log, &service->store_counters, pack->problem,
                                   sizeof(pack->problem));
             kiln__stores_add(service, pack->store, KILN_ORIGIN_PACK);
@@ -85,6 +89,23 @@ static kiln__store *open_stores(kiln_service *service, const kiln_options *optio
                                                  sizeof(shared->problem));
     kiln__stores_add(service, shared->store, KILN_ORIGIN_SHARED);
     return shared->store;
+}
+
+/* Opens the remote, as the last tier. The log says so if it cannot be used. */
+static void open_remote(kiln_service *service, const kiln_options *options)
+{
+    const kiln__remote_options remote = { .url = options->remote,
+                                          .secret = options->remote_secret,
+                                          .trust = options->trust_remote == KILN_ON,
+                                          .writes = options->push != KILN_PUSH_NONE,
+                                          .patient = options->push == KILN_PUSH_ALL };
+    if (options->remote != NULL && options->remote[0] != '\0') {
+        kiln__store *store = kiln__remote_store_open(&remote, &service->log, &service->store_counters,
+                                                     service->remote_problem, sizeof(service->remote_problem));
+        if (store == NULL)
+            kiln__log_line(&service->log, KILN_LOG_WARN, "the remote is not used: %s", service->remote_problem);
+        kiln__stores_add(service, store, KILN_ORIGIN_REMOTE);
+    }
 }
 
 kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *report)
@@ -154,7 +175,9 @@ static kiln_status open_builders(kiln_service *service, const kiln_options *opti
             compiler = service->workers = kiln__workers_open(compiler, &workers, &service->log);
         if (compiler == NULL)
             return kiln__fail_memory(report, KILN__STAGE_OPEN);
-        kiln__builder_init(builder, compiler, &service->tiers, &service->log);
+        kiln__builder_init(builder, compiler, i == KILN__BACKEND_CUDA ? &service->tiers : &service->local,
+                           &service->local, &service->log);
+        builder->push = options->push == KILN_PUSH_ALL;
         builder->strict = options->strict == KILN_ON;
         builder->warm_options = service->warm_options;
         builder->keylock = &service->keylock;
@@ -185,6 +208,7 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->store_counters.trust = options->trust == KILN_TRUST_GROUP ? KILN__TRUST_GROUP : 0;
     kiln__store *shared = open_stores(service, options, named);
+    open_remote(service, options);
     if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = options->wisdom == KILN_ON;
@@ -298,6 +322,7 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .store_errors = atomic_load(&service->store_counters.errors),
         .hits_pack = atomic_load(&service->hits[KILN_ORIGIN_PACK]),
         .hits_shared = atomic_load(&service->hits[KILN_ORIGIN_SHARED]),
+        .hits_remote = atomic_load(&service->hits[KILN_ORIGIN_REMOTE]),
         .evictions = atomic_load(&service->store_counters.evictions),
         .record_errors = kiln__record_errors(service->record),
         .joined = atomic_load(&service->joined),
@@ -317,6 +342,19 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .worker_timeouts = workers.timeouts,
         .unloads = atomic_load(&service->programs.unloads),
     };
+    if (service->tiers.remote != NULL) {
+        kiln__remote_counts remote;
+        kiln__remote_count(service->tiers.remote, &remote);
+        out->remote_gets = remote.gets;
+        out->remote_skipped = remote.skipped;
+        out->remote_failures = remote.failures;
+        out->remote_refused = remote.refused;
+        out->remote_pushes = remote.pushes;
+        out->remote_push_failures = remote.push_failures;
+        out->remote_leases = remote.leases;
+        out->remote_lease_waits = remote.lease_waits;
+        out->remote_wait_ns = remote.wait_ns;
+    }
     for (int i = 0; i < KILN__BACKEND_END; i++) {
         const kiln__builder *builder = &service->builders[i];
         out->compiles += atomic_load(&builder->compiles);

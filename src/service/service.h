@@ -26,7 +26,8 @@ struct kiln_service {
     kiln__catalog catalog;
     pthread_mutex_t define_lock; /* held while something is added to the catalog; readers need no lock */
     kiln__store_counters store_counters;
-    kiln__tiers tiers;
+    kiln__tiers tiers, local;             /* local: without the remote; borrows the others */
+    char remote_problem[256];             /* why the remote that is named is not used */
     kiln__store *disk;                    /* also in tiers; NULL if there is none */
     kiln_origin origins[KILN__TIERS_MAX]; /* of the tiers */
     kiln__named_store *named;             /* packs and the shared directory */

@@ -143,6 +143,11 @@ static uint64_t write_padded(uint8_t *to, uint64_t offset, const void *data, siz
     return offset + padded(length);
 }
 
+bool kiln__entry_travels(const kiln__entry *entry)
+{
+    return entry->kind != KILN__ENTRY_TOOLCHAIN && kiln__entry_find(entry, "object") == NULL;
+}
+
 kiln_status kiln__entry_encode(void **out, size_t *length, const kiln__entry *entry)
 {
     *out = NULL;

@@ -58,6 +58,10 @@ bool kiln__entry_add(kiln__entry *entry, const char *name, const void *data, siz
 /* The section of that name or NULL. Its bytes are followed by a NUL when the entry came from kiln__entry_decode. */
 const kiln__section *kiln__entry_find(const kiln__entry *entry, const char *name);
 
+/* Whether an entry means anything on another machine. An object may use instructions that others lack, and comes from a
+ * compiler that is known by its file. */
+bool kiln__entry_travels(const kiln__entry *entry);
+
 /* Writes the entry's bytes: deterministic, no time and no path in them. *out: kiln__free, NULL on failure. KILN_ENOMEM;
  * KILN_EINVAL for an entry that decode would refuse: an empty toolchain, a digest that is not the key text's, a NUL in
  * the key text, a bad section, more than KILN__ENTRY_MAX_BYTES. */

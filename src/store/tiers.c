@@ -21,13 +21,21 @@ void kiln__tiers_fini(kiln__tiers *tiers)
 
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers)
 {
-    for (out->count = 0; out->count < tiers->count && !tiers->stores[out->count]->vtable->on_disk; out->count++)
+    *out = (kiln__tiers){ .count = 0 };
+    for (; out->count < tiers->count && !tiers->stores[out->count]->vtable->on_disk; out->count++)
         out->stores[out->count] = tiers->stores[out->count];
+}
+
+void kiln__tiers_borrow_local(kiln__tiers *out, const kiln__tiers *tiers)
+{
+    *out = *tiers;
+    out->count -= tiers->remote != NULL;
+    out->remote = NULL;
 }
 
 void kiln__tiers_borrow_on_disk(kiln__tiers *out, const kiln__tiers *tiers)
 {
-    out->count = 0;
+    *out = (kiln__tiers){ .count = 0 };
     for (size_t i = 0; i < tiers->count; i++)
         if (tiers->stores[i]->vtable->on_disk)
             out->stores[out->count++] = tiers->stores[i];

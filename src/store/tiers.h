@@ -5,12 +5,13 @@
 
 #include "store/store.h"
 
-enum { KILN__TIERS_MAX = 20 };
+enum { KILN__TIERS_MAX = 21 };
 
 /* Embedded in its owner; the stores are owned and closed by kiln__tiers_fini. Any thread after init. */
 typedef struct kiln__tiers {
     kiln__store *stores[KILN__TIERS_MAX];
     size_t count;
+    kiln__store *remote; /* the last of them, if it is on a server (store/remote.h), else NULL */
 } kiln__tiers;
 
 void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
@@ -20,7 +21,10 @@ void kiln__tiers_fini(kiln__tiers *tiers);
  * not call fini. */
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
 
-/* The others, under new numbers. */
+/* All but the one on a server, under the same numbers. */
+void kiln__tiers_borrow_local(kiln__tiers *out, const kiln__tiers *tiers);
+
+/* Those on disk, under new numbers. */
 void kiln__tiers_borrow_on_disk(kiln__tiers *out, const kiln__tiers *tiers);
 
 /* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be

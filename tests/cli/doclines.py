@@ -17,7 +17,7 @@ DIFFS = "docs/contributing.md"  # tests/consume/extensions.py applies the diffs 
 COMMAND = re.compile(r"(?:sudo +)?(?:[A-Z_][A-Z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S*) +)*"
                      r"(?:(?:kiln(?! \d)|cmake|ctest|ninja|make|ldconfig|cc|gcc|g\+\+|clang|nvcc|python3?|pip3?|pkg-config|"
                      r"man|apt|apt-get|git|docker|export|cd|mkdir|cp|mv|rm|ln|cat|echo|printf|tar|curl|chmod|chown|scp|rsync|sh|bash|sed|ls|"
-                     r"compute-sanitizer|bench_\w+|device_\w+)(?= |$)|(?:\.?/\w|tools/|tests/|build/)\S*(?= |$))")
+                     r"redis-server|redis-cli|openssl|compute-sanitizer|bench_\w+|device_\w+)(?= |$)|(?:\.?/\w|tools/|tests/|build/)\S*(?= |$))")
 
 # Commands that another test or script runs: a pattern, a file of that test, and the text of the file that runs the command.
 RUN_ELSEWHERE = [
@@ -183,10 +183,11 @@ def split_man():
 
 
 def kind(block):
-    """What a block holds: c, cuda, template, unit, python, cmake, json, shell, diff, or lines, each with a class."""
+    """What a block holds: c, cuda, template, unit, python, cmake, json, shell, ini, nginx, diff, or
+    lines, each with a class."""
     named = {"c": "c", "cpp": "cuda", "cuda": "cuda", "cu": "cuda", "python": "python", "py": "python", "cmake": "cmake",
              "json": "json", "sh": "shell", "bash": "shell", "shell": "shell", "console": "shell",
-             "dockerfile": "recipe", "yaml": "recipe"}
+             "dockerfile": "recipe", "yaml": "recipe", "ini": "ini", "nginx": "nginx"}
     text = block.text
     found = named.get(block.language)
     if block.language == "diff" and block.page == DIFFS:

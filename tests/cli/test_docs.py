@@ -3,6 +3,7 @@ templates, definitions, specs, messages, files. test_docs_commands.py runs the c
 page."""
 
 import ast
+import configparser
 import glob
 import json
 import os
@@ -298,6 +299,21 @@ class Blocks(KilnTest):
             result = subprocess.run([sys.executable, "-B", "-"], input="\n".join([before, *blocks]),
                                     cwd=self.sandbox.directory, env=env, capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 0, f"{name}\n{result.stderr}")
+
+    def test_configurations(self):
+        for block in self.blocks("ini"):
+            configparser.ConfigParser().read_string(block.text, block.place)
+        nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+        for block in self.blocks("nginx"):
+            if nginx is None:
+                self.skipTest("no nginx")
+            text = block.text.replace("/var/lib", self.sandbox.directory)
+            os.makedirs(self.sandbox.path("kiln"))
+            self.sandbox.write("nginx.conf", "pid nginx.pid; events {} http { access_log off; server { listen 127.0.0.1:6398; "
+                               f"{text} }} }}")
+            result = subprocess.run([nginx, "-t", "-p", self.sandbox.directory, "-c", "nginx.conf", "-e", "stderr"],
+                                    capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, f"{block.place}\n{result.stderr}")
 
     def test_cmake_builds(self):
         self.assertEqual(self.sandbox.install().returncode, 0)

@@ -126,7 +126,7 @@ static void open_with(size_t binary)
     uint64_t removed;
     kiln__disk_store_purge(store, NULL, NULL, &removed, problem, sizeof(problem));
     kiln__tiers_add(&tiers, store);
-    kiln__builder_init(&builder, &fake, &tiers, &silent);
+    kiln__builder_init(&builder, &fake, &tiers, &tiers, &silent);
     ck_assert(build(&built));
     good_length = built.blob->length;
     ck_assert_uint_le(good_length, sizeof(good));

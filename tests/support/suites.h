@@ -43,6 +43,7 @@
     X(store, shared)        \
     X(store, evict)         \
     X(store, pack)          \
+    X(store, remote)        \
     X(wisdom, json)         \
     X(wisdom, match)        \
     X(wisdom, wisdom)       \

@@ -4,9 +4,10 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "os", "lang", "spec", "source", "store", "wisdom", "backend", "gpu", "cpu", "jit", "kiln-worker", "service", "tune", "api"]
+LAYERS = ["base", "os", "lang", "spec", "source", "store", "remote", "wisdom", "backend", "gpu", "cpu", "jit", "kiln-worker",
+          "service", "tune", "api"]
 # Layers that may use less than everything below them.
-NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang", "spec"}, "store": {"base", "os"},
+NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang", "spec"}, "store": {"base", "os"}, "remote": {"store"},
           "cpu": {"base", "os", "lang", "spec", "source", "store", "backend"}}
 # System headers and the only places that may include them.
 RESERVED = {
@@ -14,6 +15,8 @@ RESERVED = {
     "utlist.h": ("src/base/table.h",),
     "uv.h": ("src/service/queue_uv.c", "tools/kiln/watch/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
+    "hiredis/hiredis.h": ("src/remote/redis.c",),
+    "curl/curl.h": ("src/remote/http.c",),
     "cuda.h": (),
     "cuda_runtime.h": (),
     "nvrtc.h": (),

@@ -48,6 +48,17 @@ target_link_libraries(kiln_jansson_shared INTERFACE PkgConfig::KILN_JANSSON)
 add_library(kiln_dependencies INTERFACE)
 target_link_libraries(kiln_dependencies INTERFACE kiln_uthash kiln_xxhash kiln_sodium Threads::Threads ${CMAKE_DL_LIBS} m)
 
+# The module of remotes is always linked with the shared ones: it is no part of a program.
+if(KILN_BUILD_REMOTE)
+    foreach(module hiredis libcurl)
+        string(TOUPPER "KILN_${module}" prefix)
+        pkg_check_modules(${prefix} IMPORTED_TARGET ${module})
+        if(NOT ${prefix}_FOUND)
+            message(FATAL_ERROR "${module} is missing: install its development package, run tools/quickstart, which does that, or turn KILN_BUILD_REMOTE off")
+        endif()
+    endforeach()
+endif()
+
 if(KILN_BUILD_TESTS)
     kiln_dependency(kiln_check check check libcheck.a libsubunit.a)
     target_link_libraries(kiln_check INTERFACE Threads::Threads m rt)

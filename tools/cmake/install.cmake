@@ -25,6 +25,9 @@ endif()
 # Two export sets: who links the shared library needs none of the packages that the static one needs.
 install(TARGETS kiln_worker EXPORT KilnTargets
     RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln_runtime)
+if(KILN_BUILD_REMOTE)
+    install(TARGETS kiln_remote LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln_remote)
+endif()
 install(TARGETS kiln_shared EXPORT KilnTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kiln_runtime NAMELINK_COMPONENT kiln_development)
 # A wheel has no links: the files have the names by which the loader asks for them.

@@ -23,22 +23,26 @@ typedef struct warm_args {
     text_list specs, manifests;
     const char *target;
     uint32_t threads;
-    bool check, stats;
+    bool check, stats, push;
     common_args common;
 } warm_args;
 
 static const struct usage usage = {
-    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [--stats] [-j N] [options]",
+    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [--push] [--stats] [-j N] [options]",
     "Compiles kernels and keeps them in the cache, for GPUs that need not be here. Status 1 if one of them fails\n"
     "or is not in the cache at the end, with the reason. Fields may be lists and\n"
     "ranges and stand for their product: dtype=f32,f16 block=64..1024*2. A manifest holds one spec on each\n"
     "line; '#' begins a comment. A file that KILN_RECORD named is a manifest. --target is for the specs that\n"
     "name no target: a list, 'all' that the compiler knows, or 'native', the GPU of this machine, which is the\n"
     "default. --check compiles nothing: it prints the specs that are not in the cache, and the definitions that they\n"
-    "need, as a manifest, with status 1 if there are any. --stats counts requests, hits and compiles, by reason.",
+    "need, as a manifest, with status 1 if there are any. --stats counts requests, hits and compiles, by reason.\n"
+    "--push sends every kernel to the remote that KILN_REMOTE names, where it is not there yet, waits until all are "
+    "there,\n"
+    "and names those that are not, with status 1. Without it the remote is only read.",
     "  kiln warm 'op=hardsigmoid dtype=f32,f16' --target sm_80,sm_90\n"
     "  kiln warm --manifest kernels.txt --target all -j 8\n"
-    "  kiln warm --manifest kernels.txt --target sm_90 --check",
+    "  kiln warm --manifest kernels.txt --target sm_90 --check\n"
+    "  KILN_REMOTE=redis://cache KILN_REMOTE_SECRET=/etc/kiln.secret kiln warm --manifest kernels.txt --push",
 };
 
 /* How many processors this process may use. */
@@ -63,6 +67,7 @@ static void parse_args(warm_args *args, int argc, char **argv)
         { "manifest", 'm', OPTION_LIST, "FILE", "specs to compile, one on each line; - is stdin", &args->manifests },
         { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, all, native or cpu", &args->target },
         { "check", 0, OPTION_FLAG, NULL, "compile nothing: list the missing specs", &args->check },
+        { "push", 0, OPTION_FLAG, NULL, "send all kernels to the remote", &args->push },
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
         { "jobs", 'j', OPTION_NUMBER, "N", "compile N at once; default: one for each processor", &args->threads },
     };
@@ -76,6 +81,9 @@ static void parse_args(warm_args *args, int argc, char **argv)
         options_refuse(&usage, "--target is empty, expected a list such as sm_80,sm_90, all or native");
     if (args->check && args->stats)
         options_refuse(&usage, "--stats counts compiles, and --check compiles nothing: leave one of them out");
+    if (args->check && args->push)
+        options_refuse(&usage, "--push sends kernels, and --check makes none: leave one of them out");
+    args->common.push = args->push ? KILN_PUSH_ALL : KILN_PUSH_NONE;
     args->common.only_reads = args->check;
     if (args->threads == 0)
         args->threads = count_processors();
@@ -183,6 +191,27 @@ static void check_kept(struct worklist *list, kiln_service *service, built_tally
         item->kept = built_is_kept(sum, service, spec, NULL, item->origin);
         kiln_spec_free(spec);
     }
+}
+
+/* A kernel that did not reach the remote. */
+static void tell_not_pushed(void *data, const char *spec, const char *reason)
+{
+    size_t *count = data;
+    ++*count;
+    fail(STATUS_FAILED, "%s: not pushed: %s", spec, reason);
+}
+
+/* Waits until the remote has all kernels. Counts those that it has not. */
+static int push_all(kiln_service *service, size_t *lost)
+{
+    enum { PATIENCE_MS = 1000 };
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_status status = KILN_ETIMEDOUT;
+    while (status == KILN_ETIMEDOUT && !interrupt_seen())
+        status = kiln_push_wait(service, PATIENCE_MS, tell_not_pushed, lost, &report);
+    if (status != KILN_OK)
+        return fail_report(status, &report, "push");
+    return *lost > 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
 /* ---- Results */
@@ -326,15 +355,18 @@ static void print_targets(const struct worklist *list)
     table_print(table, stdout);
 }
 
-static void print_json(const struct worklist *list, const tally *sum, const built_tally *kept, double seconds,
-                       const warm_args *args, const kiln_service *service)
+static void print_json(const struct worklist *list, const tally *sum, const built_tally *kept, size_t lost,
+                       double seconds, const warm_args *args, const kiln_service *service)
 {
+    kiln_stats stats = KILN_INIT(kiln_stats);
     json_t *object =
         json_new("specs", json_count(sum->count), "compiled", json_count(sum->compiled), "hits", json_count(sum->hits),
                  "failed", json_count(sum->failed), "kept", json_count(kept->kept), "not_kept", json_count(kept->lost),
                  "skipped", json_count(list->skipped), "seconds", json_number(seconds), NULL);
     if (kept->reason)
         json_put(object, "reason", json_text(kept->reason), NULL);
+    if (args->push && kiln_stats_get(service, &stats) == KILN_OK)
+        json_put(object, "pushed", json_count(stats.remote_pushes), "not_pushed", json_count(lost), NULL);
     if (args->stats)
         json_put(object, "stats", counters_json(service), NULL);
     json_t *items = json_array();
@@ -401,14 +433,17 @@ static int warm(struct session *session, void *data)
     built_tally kept = { 0 };
     check_kept(&list, session->service, &kept);
     print_problems(&list, args->common.verbose);
+    size_t lost = 0;
+    const int pushed = args->push ? push_all(session->service, &lost) : STATUS_DONE;
     if (args->common.json)
-        print_json(&list, &sum, &kept, seconds, args, session->service);
+        print_json(&list, &sum, &kept, lost, seconds, args, session->service);
     else
         print_text(&list, &sum, seconds, args, session->service);
     status = built_end(&kept);
     if (interrupt_seen() && sum.left)
         return fail(interrupt_status(), "interrupted: %zu of %zu specs were not reached", sum.left, sum.count);
-    return status ? status : end_status(&sum);
+    status = status ? status : end_status(&sum);
+    return status ? status : pushed;
 }
 
 int command_warm(int argc, char **argv)

@@ -245,6 +245,7 @@ int session_open(struct session *out, const common_args *args)
     options.device = args->device;
     options.cache_dir = args->cache_dir;
     options.strict = args->strict;
+    options.push = args->push;
     options.worker_memory_bytes = (uint64_t)args->worker_mib << 20;
     options.worker_time_ms = args->worker_seconds > UINT32_MAX / 1000 ? UINT32_MAX : args->worker_seconds * 1000;
     options.log = print_log;

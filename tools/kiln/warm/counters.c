@@ -33,6 +33,7 @@ static const struct counter counters[] = {
     ROW("hits", hits_disk, "in the directory"),
     ROW("hits", hits_pack, "in packs"),
     ROW("hits", hits_shared, "in the shared directory"),
+    ROW("hits", hits_remote, "on the remote"),
     ROW("misses", misses_absent, "absent"),
     ROW("misses", misses_damaged, "damaged"),
     ROW("misses", misses_untrusted, "untrusted"),
@@ -57,6 +58,15 @@ static const struct counter counters[] = {
     ROW("stores", store_errors, "errors"),
     ROW("stores", evictions, "evicted"),
     ROW("stores", record_errors, "not recorded"),
+    ROW("remote", remote_gets, "entries asked for"),
+    ROW("remote", remote_skipped, "questions not asked"),
+    ROW("remote", remote_failures, "not answered"),
+    ROW("remote", remote_refused, "entries refused"),
+    ROW("pushes", remote_pushes, "done"),
+    ROW("pushes", remote_push_failures, "failed"),
+    ROW("leases", remote_leases, "taken"),
+    ROW("leases", remote_lease_waits, "found taken"),
+    ROW("leases", remote_wait_ns, NULL),
 };
 
 _Static_assert(COUNT_OF(counters) * sizeof(uint64_t) == sizeof(kiln_stats) - offsetof(kiln_stats, gets),

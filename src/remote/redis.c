@@ -1,0 +1,317 @@
+/* The engine for Redis and Valkey: one connection, on which calls follow each other without waiting for answers.
+ * hiredis connects, makes commands and reads answers. */
+#include "remote/requests.h"
+#include "remote/url.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct redis_engine {
+    kiln__engine base;
+    kiln__url url;
+    bool local; /* the path is that of a socket of this machine */
+    redisContext *context;
+    kiln__remote_list waiting, sent; /* in the order of their answers */
+    uint64_t progress;               /* when bytes were last read or written */
+} redis_engine;
+
+static const char *const schemes[] = { "redis", "valkey", "redis+unix", NULL };
+
+enum { USUAL_PORT = 6379 };
+
+static bool init(kiln__engine *base, const char *url, char *problem, size_t room)
+{
+    redis_engine *engine = (redis_engine *)base;
+    char *rest;
+    if (!kiln__url_read(&engine->url, url, problem, room))
+        return false;
+    engine->local = strncmp(url, "redis+unix:", strlen("redis+unix:")) == 0;
+    const char *path = engine->url.path;
+    const bool numbered = path[0] == '\0' || path[1] == '\0' || (strtol(path + 1, &rest, 10) >= 0 && *rest == '\0');
+    if (engine->local ? path[0] == '\0' : engine->url.host[0] == '\0' || !numbered) {
+        snprintf(problem, room, "expected redis://[[user]:password@]host[:port][/number] or redis+unix:///path");
+        return false;
+    }
+    return true;
+}
+
+/* ---- The connection */
+
+static void disconnect(redis_engine *engine, int result)
+{
+    if (engine->context != NULL)
+        redisFree(engine->context);
+    engine->context = NULL;
+    kiln__remote_settle_all(&engine->base, &engine->sent, result);
+}
+
+/* The meaning of an error that the server answers. */
+static int refusal(const char *text)
+{
+    static const struct {
+        const char *word;
+        int result;
+    } known[] = { { "NOAUTH", -EACCES },    { "WRONGPASS", -EACCES },
+                  { "NOPERM", -EACCES },    { "ERR invalid password", -EACCES },
+                  { "OOM", -ENOSPC },       { "READONLY", -EROFS },
+                  { "LOADING", -EHOSTDOWN } };
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (strncmp(text, known[i].word, strlen(known[i].word)) == 0)
+            return known[i].result;
+    return -EREMOTEIO;
+}
+
+/* Asks before the connection is used for calls, and waits. */
+static int ask_now(redisContext *context, int count, const char **words)
+{
+    redisReply *reply = redisCommandArgv(context, count, words, NULL);
+    int result = reply == NULL && context->err == REDIS_ERR_IO ? -errno : -EPROTO;
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+        result = refusal(reply->str);
+    else if (reply != NULL && reply->type == REDIS_REPLY_STATUS)
+        result = 0;
+    freeReplyObject(reply);
+    return result == -EAGAIN ? -ETIMEDOUT : result; /* hiredis lets the socket time out */
+}
+
+static int log_in(const redis_engine *engine, redisContext *context)
+{
+    const kiln__url *url = &engine->url;
+    const char *with_user[] = { "AUTH", url->user, url->password }, *without[] = { "AUTH", url->password };
+    const char *select[] = { "SELECT", url->path + 1 };
+    int result = 0;
+    if (url->password[0] != '\0')
+        result = url->user[0] != '\0' ? ask_now(context, 3, with_user) : ask_now(context, 2, without);
+    if (result == 0 && !engine->local && url->path[0] != '\0' && url->path[1] != '\0')
+        result = ask_now(context, 2, select);
+    return result;
+}
+
+static int connect_now(redis_engine *engine)
+{
+    const uint32_t ms = engine->base.options.connect_ms;
+    const struct timeval wait = { ms / 1000, ms % 1000 * 1000 };
+    const kiln__url *url = &engine->url;
+    errno = 0;
+    redisContext *context = engine->local
+                                ? redisConnectUnixWithTimeout(url->path, wait)
+                                : redisConnectWithTimeout(url->host, url->port != 0 ? url->port : USUAL_PORT, wait);
+    int result = context == NULL ? -ENOMEM : context->err != 0 ? -ECONNREFUSED : 0;
+    if (context != NULL && context->err == REDIS_ERR_IO && errno != 0)
+        result = errno == EINPROGRESS || errno == EAGAIN ? -ETIMEDOUT : -errno;
+    if (result == 0 && (fcntl(context->fd, F_SETFD, FD_CLOEXEC) != 0 || redisSetTimeout(context, wait) != REDIS_OK))
+        result = -EIO;
+    if (result == 0)
+        result = log_in(engine, context);
+    if (result == 0 && fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK) != 0)
+        result = -errno;
+    if (result != 0) {
+        if (context != NULL)
+            redisFree(context);
+        return result;
+    }
+    context->flags &= ~REDIS_BLOCK; /* a read that finds nothing is no error */
+    engine->context = context;
+    engine->progress = kiln__remote_now();
+    return 0;
+}
+
+/* ---- Questions */
+
+static bool append(redis_engine *engine, const kiln__remote_request *request)
+{
+    static const char give[] =
+        "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
+    char life[16];
+    snprintf(life, sizeof(life), "%u", (unsigned)request->ms);
+    const char *words[6];
+    size_t lengths[6];
+    int count = 0;
+#define WORD(text, size) (words[count] = (text), lengths[count] = (size), count++)
+#define TEXT(text)       WORD(text, strlen(text))
+    switch (request->verb) {
+    case KILN__ENGINE_GET:
+        TEXT("GET"), TEXT(request->name);
+        break;
+    case KILN__ENGINE_EXISTS:
+        TEXT("EXISTS"), TEXT(request->name);
+        break;
+    case KILN__ENGINE_PUT:
+        TEXT("SET"), TEXT(request->name), WORD(request->value, request->length);
+        break;
+    case KILN__ENGINE_TAKE:
+        TEXT("SET"), TEXT(request->name), WORD(request->value, request->length), TEXT("NX"), TEXT("PX"), TEXT(life);
+        break;
+    case KILN__ENGINE_GIVE:
+        TEXT("EVAL"), TEXT(give), TEXT("1"), TEXT(request->name), WORD(request->value, request->length);
+        break;
+    }
+#undef TEXT
+#undef WORD
+    return redisAppendCommandArgv(engine->context, count, words, lengths) == REDIS_OK;
+}
+
+static void send_waiting(redis_engine *engine)
+{
+    int result = 0;
+    if (engine->waiting.first == NULL)
+        return;
+    if (engine->context == NULL)
+        result = connect_now(engine);
+    if (result != 0) {
+        kiln__remote_settle_all(&engine->base, &engine->waiting, result);
+        return;
+    }
+    if (engine->sent.first == NULL)
+        engine->progress = kiln__remote_now();
+    for (kiln__remote_request *request; (request = kiln__remote_take_first(&engine->waiting)) != NULL;) {
+        kiln__remote_append(&engine->sent, request);
+        if (!append(engine, request)) {
+            disconnect(engine, -ENOMEM);
+            return;
+        }
+    }
+}
+
+/* ---- Answers */
+
+/* Whether the answer that begins next may be read: no call has a list for an answer, which a few bytes could make huge,
+ * nor a value above value_max. 0, -EAGAIN where more bytes tell, -EPROTO, -EMSGSIZE. */
+static int check_next(const redisReader *reader, size_t value_max)
+{
+    const char *next = reader->buf + reader->pos, *end = reader->buf + reader->len;
+    if (reader->ridx >= 0) /* within one that may */
+        return 0;
+    if (next == end)
+        return -EAGAIN;
+    if (strchr("+-:$_", *next) == NULL)
+        return -EPROTO;
+    if (*next != '$')
+        return 0;
+    if (memchr(next, '\n', (size_t)(end - next)) == NULL)
+        return end - next > 32 ? -EPROTO : -EAGAIN;
+    char *rest;
+    const long long length = strtoll(next + 1, &rest, 10);
+    return *rest != '\r' || length < -1 ? -EPROTO : length > (long long)value_max ? -EMSGSIZE : 0;
+}
+
+static int take_value(kiln__remote_request *request, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        return -ENOENT;
+    if (reply->type != REDIS_REPLY_STRING)
+        return -EPROTO;
+    request->answer = malloc((size_t)reply->len + 1);
+    if (request->answer == NULL)
+        return -ENOMEM;
+    memcpy(request->answer, reply->str, (size_t)reply->len);
+    request->answer_length = (size_t)reply->len;
+    return 0;
+}
+
+static int result_of(kiln__remote_request *request, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        return refusal(reply->str);
+    switch (request->verb) {
+    case KILN__ENGINE_GET:
+        return take_value(request, reply);
+    case KILN__ENGINE_EXISTS:
+        return reply->type != REDIS_REPLY_INTEGER ? -EPROTO : reply->integer > 0 ? 0 : -ENOENT;
+    case KILN__ENGINE_TAKE:
+        return reply->type == REDIS_REPLY_NIL ? -EBUSY : reply->type == REDIS_REPLY_STATUS ? 0 : -EPROTO;
+    case KILN__ENGINE_PUT:
+        return reply->type == REDIS_REPLY_STATUS ? 0 : -EPROTO;
+    case KILN__ENGINE_GIVE:
+        return reply->type == REDIS_REPLY_INTEGER ? 0 : -EPROTO;
+    }
+    return -EPROTO;
+}
+
+/* Settles what has been answered. 0, or the trouble with the connection. */
+static int read_answers(redis_engine *engine)
+{
+    int error = 0;
+    while ((error = check_next(engine->context->reader, engine->base.options.value_max)) == 0) {
+        void *reply = NULL;
+        if (redisReaderGetReply(engine->context->reader, &reply) != REDIS_OK)
+            return -EPROTO;
+        if (reply == NULL)
+            return 0;
+        kiln__remote_request *request = kiln__remote_take_first(&engine->sent);
+        if (request == NULL) {
+            freeReplyObject(reply);
+            return -EPROTO; /* nobody asked */
+        }
+        const int result = result_of(request, reply);
+        freeReplyObject(reply);
+        kiln__remote_settle(&engine->base, request, result);
+        if (result == -EPROTO)
+            return result;
+    }
+    return error == -EAGAIN ? 0 : error;
+}
+
+/* ---- The thread */
+
+static int until_late(const redis_engine *engine)
+{
+    if (engine->sent.first == NULL)
+        return -1;
+    const uint64_t late = engine->progress + engine->base.options.answer_ms, now = kiln__remote_now();
+    return late > now ? (int)(late - now) : 0;
+}
+
+static int transfer(redis_engine *engine, short events)
+{
+    int written = 0, error = 0;
+    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) {
+        if (redisBufferRead(engine->context) != REDIS_OK)
+            return -ECONNRESET;
+        engine->progress = kiln__remote_now();
+        error = read_answers(engine);
+    }
+    if (error == 0 && (events & POLLOUT) != 0) {
+        if (redisBufferWrite(engine->context, &written) != REDIS_OK)
+            return -ECONNRESET;
+        engine->progress = kiln__remote_now();
+    }
+    return error;
+}
+
+static bool has_output(const redisContext *context)
+{
+    return context->obuf != NULL && context->obuf[0] != '\0';
+}
+
+static void run(kiln__engine *base)
+{
+    redis_engine *engine = (redis_engine *)base;
+    while (kiln__remote_collect(base, &engine->waiting)) {
+        send_waiting(engine);
+        struct pollfd fds[2] = { { .fd = base->wake, .events = POLLIN }, { .fd = -1 } };
+        if (engine->context != NULL)
+            fds[1] = (struct pollfd){ .fd = engine->context->fd,
+                                      .events = (short)(POLLIN | (has_output(engine->context) ? POLLOUT : 0)) };
+        const int ready = poll(fds, 2, until_late(engine));
+        const int error = ready > 0 && fds[1].revents != 0 ? transfer(engine, fds[1].revents) : 0;
+        if (error != 0)
+            disconnect(engine, error);
+        else if (engine->context != NULL && until_late(engine) == 0)
+            disconnect(engine, -ETIMEDOUT);
+    }
+    kiln__remote_settle_all(base, &engine->waiting, -ECANCELED);
+    disconnect(engine, -ECANCELED);
+}
+
+static void fini(kiln__engine *base)
+{
+    explicit_bzero(&((redis_engine *)base)->url, sizeof(kiln__url)); /* the password */
+}
+
+const kiln__engine_kind kiln__redis_kind = { schemes, sizeof(redis_engine), init, run, fini };

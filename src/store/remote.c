@@ -1,0 +1,528 @@
+#include "store/remote.h"
+
+#include "base/alloc.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "os/beside.h"
+#include "os/cpu.h"
+#include "os/dylib.h"
+#include "store/seal.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+    CONNECT_MS = 100,
+    WAIT_MS = 250, /* of a caller */
+    PATIENCE_MS = 30000,
+    LEASE_MS = 60000,
+    BREAK_MS = 1000,
+    BREAK_MOST_MS = 60000,
+    FAILED_MOST = 10000, /* pushes whose names are kept */
+    TOKEN_SIZE = 33,
+    NAME_SIZE = 8 + KILN__DIGEST_HEX + KILN__ENTRY_TOOLCHAIN_SIZE
+};
+#define VALUE_MAX   ((size_t)64 << 20)
+#define WAITING_MAX ((size_t)64 << 20)
+
+typedef struct failed_push {
+    struct failed_push *next;
+    int result;
+    char spec[];
+} failed_push;
+
+typedef struct remote_store {
+    kiln__store base;
+    kiln__dylib *library; /* NULL: the module is a test's */
+    const kiln__engine_module *module;
+    kiln__engine *engine;
+    kiln__secrets secrets;
+    bool trust, writes, patient;
+    char token[TOKEN_SIZE];             /* of leases */
+    atomic_uint_least64_t broken_until; /* ms; 0: the breaker is closed */
+    atomic_uint break_ms;
+    pthread_mutex_t lock; /* guards what follows */
+    failed_push *failed;
+    size_t failed_count;
+    struct {
+        atomic_uint_least64_t gets, hits, skipped, failures, refused, pushes, push_failures, leases, lease_waits,
+            wait_ns;
+    } counts;
+} remote_store;
+
+static void count(atomic_uint_least64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* ---- The breaker */
+
+static uint64_t now_ms(void)
+{
+    return kiln__cpu_now_ns() / 1000000;
+}
+
+/* Whether a question may be asked. Where the breaker has been open long enough, one thread tries. */
+static bool may_ask(remote_store *self)
+{
+    uint64_t until = atomic_load(&self->broken_until);
+    if (until == 0)
+        return true;
+    const uint64_t now = now_ms();
+    if (now >= until && atomic_compare_exchange_strong(&self->broken_until, &until, now + atomic_load(&self->break_ms)))
+        return true;
+    count(&self->counts.skipped);
+    return false;
+}
+
+/* Whether a result says that the server, and not one value, is of no use. */
+static bool is_broken(int result)
+{
+    switch (result) {
+    case 0:
+    case -ENOENT:
+    case -EBUSY:
+    case -ENOTSUP:
+    case -EMSGSIZE: /* of one value */
+    case -ENOSPC:   /* gets go on */
+    case -EROFS:
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -ECANCELED:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void note_result(remote_store *self, int result)
+{
+    if (!is_broken(result)) {
+        if (result == 0 || result == -ENOENT || result == -EBUSY || result == -ENOTSUP) {
+            atomic_store(&self->break_ms, 0);
+            atomic_store(&self->broken_until, 0);
+        }
+        return;
+    }
+    const unsigned before = atomic_load(&self->break_ms);
+    const unsigned next = before == 0 ? BREAK_MS : 2 * before < BREAK_MOST_MS ? 2 * before : BREAK_MOST_MS;
+    atomic_store(&self->break_ms, next);
+    atomic_store(&self->broken_until, now_ms() + next);
+    count(&self->counts.failures);
+    kiln__store_note(&self->base, KILN__TROUBLE_READ, "", kiln__store_error_text(result), NULL);
+}
+
+static int ask(remote_store *self, const kiln__engine_call *call, void **value, size_t *length)
+{
+    if (!may_ask(self))
+        return -EHOSTDOWN;
+    const uint64_t start = kiln__cpu_now_ns();
+    const int result = self->module->ask(self->engine, call, WAIT_MS, value, length);
+    atomic_fetch_add_explicit(&self->counts.wait_ns, kiln__cpu_now_ns() - start, memory_order_relaxed);
+    note_result(self, result);
+    return result;
+}
+
+/* ---- Names */
+
+/* "kiln1:DIGEST:TOOLCHAIN" has an entry, "kiln1:DIGEST" the toolchain that pushed one last, "kiln1:DIGEST:lease" the
+ * token of a machine that compiles it. */
+static void name_digest(char out[NAME_SIZE], const uint8_t digest[KILN__DIGEST_SIZE], const char *more)
+{
+    char hex[KILN__DIGEST_HEX];
+    kiln__digest_hex(hex, digest);
+    snprintf(out, NAME_SIZE, "kiln1:%s%s%s", hex, more[0] != '\0' ? ":" : "", more);
+}
+
+static bool is_toolchain(const char *text, size_t length)
+{
+    if (length == 0 || length >= KILN__ENTRY_TOOLCHAIN_SIZE)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_", text[i]) == NULL ||
+            text[i] == '\0')
+            return false;
+    return true;
+}
+
+/* ---- Gets */
+
+static void refuse(remote_store *self, kiln__trouble trouble, const char *name, const char *why, kiln__miss *miss)
+{
+    count(&self->counts.refused);
+    kiln__store_note(&self->base, trouble, name, why, miss);
+}
+
+/* The entry in what a server gave, if it may be trusted and is whole. */
+static kiln__blob *open_value(remote_store *self, const kiln__key *key, const char *name, const uint8_t *value,
+                              size_t length, kiln__miss *why)
+{
+    const bool sealed = kiln__seal_is(value, length);
+    if (!kiln__seal_holds(&self->secrets, name, value, length) && !self->trust) {
+        refuse(self, KILN__TROUBLE_UNTRUSTED, name,
+               !sealed                   ? "it is not signed"
+               : self->secrets.count > 0 ? "it is signed with another secret, or for another key"
+                                         : "it is signed, and there is no secret to check it",
+               why);
+        return NULL;
+    }
+    const size_t front = sealed ? KILN__SEAL_SIZE : 0;
+    kiln__entry_fault fault;
+    void *bytes = kiln__memdup(value + front, length - front);
+    kiln__blob *blob = bytes != NULL ? kiln__blob_take(bytes, length - front, key, &fault) : NULL;
+    if (bytes != NULL && blob == NULL && fault != KILN__ENTRY_GOOD)
+        refuse(self, KILN__TROUBLE_DAMAGED, name, kiln__entry_fault_text(fault), why);
+    if (blob != NULL && !kiln__entry_travels(&blob->entry)) {
+        refuse(self, KILN__TROUBLE_DAMAGED, name, "it is of a kind that is of use on one machine alone", why);
+        kiln__blob_release(blob);
+        blob = NULL;
+    }
+    return blob;
+}
+
+static kiln__blob *get_exact(remote_store *self, const kiln__key *key, kiln__miss *why)
+{
+    char name[NAME_SIZE];
+    void *value = NULL;
+    size_t length = 0;
+    kiln__blob *blob = NULL;
+    name_digest(name, key->digest, key->toolchain);
+    const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
+    count(&self->counts.gets);
+    const int result = ask(self, &call, &value, &length);
+    if (result == 0)
+        blob = open_value(self, key, name, value, length, why);
+    else if (result != -ENOENT)
+        kiln__miss_raise(why, KILN__MISS_ERROR);
+    if (blob != NULL)
+        count(&self->counts.hits);
+    self->module->release(value);
+    return blob;
+}
+
+static kiln__blob *remote_get(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why)
+{
+    remote_store *self = (remote_store *)store;
+    char name[NAME_SIZE];
+    void *value = NULL;
+    size_t length = 0;
+    kiln__key found = *key;
+    if (key->toolchain[0] != '\0')
+        return older ? NULL : get_exact(self, key, why);
+    name_digest(name, key->digest, "");
+    const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
+    const int result = ask(self, &call, &value, &length);
+    const bool named = result == 0 && is_toolchain(value, length);
+    if (named) {
+        memcpy(found.toolchain, value, length);
+        found.toolchain[length] = '\0';
+    }
+    self->module->release(value);
+    return named ? get_exact(self, &found, why) : NULL;
+}
+
+/* ---- Pushes */
+
+/* A push on its way. */
+typedef struct push {
+    remote_store *store;
+    failed_push *record; /* made before, so that a failure needs no memory */
+} push;
+
+static void end_push(void *data, int result)
+{
+    push *self = data;
+    remote_store *store = self->store;
+    bool kept = false;
+    if (result != -EHOSTDOWN) /* which was not even asked */
+        note_result(store, result);
+    count(result == 0 ? &store->counts.pushes : &store->counts.push_failures);
+    if (result != 0) {
+        if (result != -EHOSTDOWN)
+            kiln__store_note(&store->base, KILN__TROUBLE_WRITE, "", kiln__store_error_text(result), NULL);
+        self->record->result = result;
+        pthread_mutex_lock(&store->lock);
+        kept = store->failed_count < FAILED_MOST;
+        if (kept) {
+            LL_PREPEND(store->failed, self->record);
+            store->failed_count++;
+        }
+        pthread_mutex_unlock(&store->lock);
+    }
+    if (!kept)
+        kiln__free(self->record);
+    kiln__free(self);
+}
+
+static push *new_push(remote_store *store, const kiln__blob *blob)
+{
+    const kiln__section *spec = kiln__entry_find(&blob->entry, "spec");
+    const size_t length = spec != NULL ? spec->length : 0;
+    push *made = kiln__alloc(sizeof(*made));
+    failed_push *record = kiln__calloc(1, sizeof(*record) + length + 1);
+    if (made == NULL || record == NULL) {
+        kiln__free(made);
+        kiln__free(record);
+        return NULL;
+    }
+    if (length > 0)
+        memcpy(record->spec, spec->data, length);
+    *made = (push){ .store = store, .record = record };
+    return made;
+}
+
+/* Sends, and waits for room where the store is patient. */
+static int send_call(remote_store *self, const kiln__engine_call *call, kiln__engine_done done, void *data)
+{
+    int result = self->module->send(self->engine, call, done, data);
+    if (result == -ENOBUFS && self->patient && self->module->drain(self->engine, PATIENCE_MS) == 0)
+        result = self->module->send(self->engine, call, done, data);
+    return result;
+}
+
+static int push_blob(remote_store *self, const kiln__blob *blob)
+{
+    const kiln__key *key = &blob->entry.key;
+    char name[NAME_SIZE];
+    push *going = new_push(self, blob);
+    uint8_t *sealed = kiln__alloc(KILN__SEAL_SIZE + blob->length);
+    if (going == NULL || sealed == NULL) {
+        if (going != NULL)
+            kiln__free(going->record);
+        kiln__free(going);
+        kiln__free(sealed);
+        return -ENOMEM;
+    }
+    name_digest(name, key->digest, key->toolchain);
+    kiln__seal_make(sealed, &self->secrets, name, blob->bytes, blob->length);
+    memcpy(sealed + KILN__SEAL_SIZE, blob->bytes, blob->length);
+    const kiln__engine_call entry = {
+        .verb = KILN__ENGINE_PUT, .name = name, .value = sealed, .length = KILN__SEAL_SIZE + blob->length
+    };
+    const int result = may_ask(self) ? send_call(self, &entry, end_push, going) : -EHOSTDOWN;
+    kiln__free(sealed);
+    if (result != 0) {
+        end_push(going, result);
+        return result;
+    }
+    name_digest(name, key->digest, "");
+    const kiln__engine_call toolchain = {
+        .verb = KILN__ENGINE_PUT, .name = name, .value = key->toolchain, .length = strlen(key->toolchain)
+    };
+    send_call(self, &toolchain, NULL, NULL);
+    return 0;
+}
+
+static int remote_put(kiln__store *store, kiln__blob *blob, bool replace)
+{
+    remote_store *self = (remote_store *)store;
+    (void)replace; /* entries of one key are equal, or the later one is better */
+    return self->writes && kiln__entry_travels(&blob->entry) ? push_blob(self, blob) : -EROFS;
+}
+
+void kiln__remote_push(kiln__store *store, kiln__blob *blob)
+{
+    remote_store *self = (remote_store *)store;
+    char name[NAME_SIZE];
+    if (!self->writes || !kiln__entry_travels(&blob->entry))
+        return;
+    name_digest(name, blob->entry.key.digest, blob->entry.key.toolchain);
+    const kiln__engine_call call = { .verb = KILN__ENGINE_EXISTS, .name = name };
+    if (blob->entry.kind == KILN__ENTRY_READS || ask(self, &call, NULL, NULL) != 0)
+        push_blob(self, blob);
+}
+
+int kiln__remote_wait(kiln__store *store, uint32_t wait_ms, kiln__remote_failed failed, void *data)
+{
+    remote_store *self = (remote_store *)store;
+    const int result = self->module->drain(self->engine, wait_ms);
+    pthread_mutex_lock(&self->lock);
+    failed_push *first = self->failed, *item, *next;
+    self->failed = NULL;
+    self->failed_count = 0;
+    pthread_mutex_unlock(&self->lock);
+    LL_FOREACH_SAFE (first, item, next) {
+        if (failed != NULL)
+            failed(data, item->spec,
+                   item->result == -ENOBUFS     ? "the server does not keep up"
+                   : item->result == -EHOSTDOWN ? "the server failed a moment before"
+                                                : kiln__store_error_text(item->result));
+        kiln__free(item);
+    }
+    return result;
+}
+
+/* ---- Leases */
+
+static kiln__engine_call lease_call(remote_store *self, kiln__engine_verb verb, char name[NAME_SIZE],
+                                    const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    name_digest(name, digest, "lease");
+    return (kiln__engine_call){
+        .verb = verb, .name = name, .value = self->token, .length = TOKEN_SIZE - 1, .ms = LEASE_MS
+    };
+}
+
+int kiln__remote_lease(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    remote_store *self = (remote_store *)store;
+    char name[NAME_SIZE];
+    if (!self->writes)
+        return -EROFS;
+    const kiln__engine_call call = lease_call(self, KILN__ENGINE_TAKE, name, digest);
+    const int result = ask(self, &call, NULL, NULL);
+    if (result == 0 || result == -EBUSY)
+        count(result == 0 ? &self->counts.leases : &self->counts.lease_waits);
+    return result;
+}
+
+void kiln__remote_give(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    remote_store *self = (remote_store *)store;
+    char name[NAME_SIZE];
+    const kiln__engine_call call = lease_call(self, KILN__ENGINE_GIVE, name, digest);
+    self->module->send(self->engine, &call, NULL, NULL);
+}
+
+/* ---- Opening and closing */
+
+static void remote_close(kiln__store *store)
+{
+    remote_store *self = (remote_store *)store;
+    if (self->engine != NULL) { /* a short program's only push may be on its way */
+        self->module->drain(self->engine, WAIT_MS);
+        self->module->close(self->engine);
+    }
+    failed_push *item, *next;
+    LL_FOREACH_SAFE (self->failed, item, next)
+        kiln__free(item);
+    kiln__secrets_forget(&self->secrets);
+    pthread_mutex_destroy(&self->lock);
+    kiln__dylib_close(self->library);
+    kiln__store_free(store);
+}
+
+static const kiln__store_vtable remote_vtable = {
+    .name = "remote",
+    .get = remote_get,
+    .put = remote_put,
+    .drop = kiln__store_no_drop, /* another machine may be able to load it */
+    .close = remote_close,
+    .kind = "remote",
+    .advice = { [KILN__TROUBLE_DAMAGED] = "it is compiled here: remove it from the server if this goes on",
+                [KILN__TROUBLE_UNTRUSTED] =
+                    "it is compiled here: give all machines the same secret (KILN_REMOTE_SECRET), or "
+                    "say that the server is trusted (KILN_TRUST_REMOTE=on)",
+                [KILN__TROUBLE_READ] = "kernels are compiled here meanwhile: check the server and KILN_REMOTE",
+                [KILN__TROUBLE_WRITE] = "it is not pushed: check the server's memory and rights" },
+};
+
+/* The URL without its password, for messages. */
+static char *shown_url(const char *url)
+{
+    kiln__text text = { 0 };
+    const char *from = strstr(url, "://"), *at = NULL;
+    from = from != NULL ? from + 3 : url;
+    const size_t end = strcspn(from, "/");
+    for (size_t i = 0; i < end; i++)
+        at = from[i] == '@' ? from + i + 1 : at;
+    kiln__text_printf(&text, "%.*s%s", (int)(from - url), url, at != NULL ? at : from);
+    return kiln__text_take(&text);
+}
+
+static bool open_library(remote_store *self, char *problem, size_t room)
+{
+    kiln__beside found;
+    char why[256] = "";
+    const kiln__beside_result result = kiln__beside_find("libkiln-remote.so", R_OK, &found);
+    if (result == KILN__BESIDE_FOUND)
+        self->library = kiln__dylib_open((const char *const[]){ found.path, NULL }, why, sizeof(why));
+    if (self->library != NULL)
+        self->module = kiln__dylib_symbol(self->library, KILN__ENGINE_SYMBOL);
+    if (result == KILN__BESIDE_ABSENT)
+        snprintf(problem, room, "found no libkiln-remote.so (looked for %s): install it beside libkiln",
+                 kiln__text_string(&found.looked));
+    else if (result == KILN__BESIDE_REFUSED)
+        snprintf(problem, room, "%s is not used: it is %s", found.path, found.why);
+    else if (self->library == NULL)
+        snprintf(problem, room, "%s", why);
+    else if (self->module == NULL || self->module->version != KILN__ENGINE_VERSION)
+        snprintf(problem, room, "%s is of another version of Kiln", found.path);
+    kiln__text_fini(&found.looked);
+    return self->module != NULL && self->module->version == KILN__ENGINE_VERSION;
+}
+
+static bool make_token(char out[TOKEN_SIZE])
+{
+    uint8_t bytes[(TOKEN_SIZE - 1) / 2];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return false;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const kiln__log *log,
+                                     kiln__store_counters *counters, char *problem, size_t room)
+{
+    const kiln__engine_options engine = { .url = options->url,
+                                          .connect_ms = CONNECT_MS,
+                                          .answer_ms = WAIT_MS,
+                                          .value_max = VALUE_MAX,
+                                          .waiting_max = WAITING_MAX };
+    char why[160];
+    remote_store *self =
+        kiln__store_make(sizeof(*self), &remote_vtable, shown_url(options->url), log, counters, problem, room);
+    if (self == NULL)
+        return NULL;
+    pthread_mutex_init(&self->lock, NULL);
+    self->module = options->module;
+    self->trust = options->trust;
+    bool good = true;
+    if (options->secret != NULL && !kiln__secrets_read(&self->secrets, options->secret, why, sizeof(why))) {
+        snprintf(problem, room, "the secret in %s is not used: %s", options->secret, why);
+        good = false;
+    } else if (options->secret == NULL && !options->trust) {
+        kiln__text_copy(problem, room,
+                        "there is no secret to check what it holds: name a file of one in KILN_REMOTE_SECRET");
+        good = false;
+    }
+    self->writes = options->writes && self->secrets.count > 0;
+    self->patient = options->patient;
+    if (good && !make_token(self->token)) {
+        kiln__text_copy(problem, room, "the system gives no random numbers");
+        good = false;
+    }
+    good = good && (self->module != NULL || open_library(self, problem, room));
+    if (good)
+        self->engine = self->module->open(&engine, problem, room);
+    if (self->engine != NULL)
+        return &self->base;
+    remote_close(&self->base);
+    return NULL;
+}
+
+int kiln__remote_ping(kiln__store *store)
+{
+    const kiln__engine_call call = { .verb = KILN__ENGINE_EXISTS, .name = "kiln1:ping" };
+    const int result = ask((remote_store *)store, &call, NULL, NULL);
+    return result == -ENOENT ? 0 : result;
+}
+
+bool kiln__remote_is_signed(const kiln__store *store)
+{
+    return ((const remote_store *)store)->secrets.count > 0;
+}
+
+void kiln__remote_count(kiln__store *store, kiln__remote_counts *out)
+{
+    remote_store *self = (remote_store *)store;
+#define COUNT(field) .field = atomic_load_explicit(&self->counts.field, memory_order_relaxed)
+    *out = (kiln__remote_counts){ COUNT(gets),        COUNT(hits),   COUNT(skipped),       COUNT(failures),
+                                  COUNT(refused),     COUNT(pushes), COUNT(push_failures), COUNT(leases),
+                                  COUNT(lease_waits), COUNT(wait_ns) };
+#undef COUNT
+}
