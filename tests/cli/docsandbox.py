@@ -201,6 +201,8 @@ class PageTest(unittest.TestCase):
     def run_lines(self, lines, sandbox):
         if any("pkg-config" in line.text for line, _ in lines):
             self.assertEqual(sandbox.install().returncode, 0)
+        if any("redis-server" in line.text for line, _ in lines) and shutil.which("redis-server") is None:
+            self.skipTest("no redis-server")
         for line, (found, row) in lines:
             with self.subTest(line.place):
                 if found == "needs":

@@ -115,7 +115,7 @@ readonly build_packages=(
     "cmd:gcc gcc" "file:/usr/include/stdio.h libc6-dev" "cmake:3.25 cmake" "cmd:ninja ninja-build"
     "cmd:pkg-config pkg-config" "pc:libxxhash libxxhash-dev" "pc:libsodium libsodium-dev" "pc:libuv libuv1-dev"
     "pc:jansson libjansson-dev" "file:/usr/include/uthash.h uthash-dev" "pc:check check" "pc:mpfr libmpfr-dev"
-    "pc:hiredis libhiredis-dev" "pc:libcurl libcurl4-openssl-dev" "cmd:redis-server redis-server" "file:/usr/sbin/nginx nginx-light"
+    "pc:hiredis libhiredis-dev" "pc:libcurl libcurl4-openssl-dev"
     "file:$python python3" "pc:python3 python3-dev" "py:ensurepip python3-venv" "py:numpy python3-numpy"
     "cmd:gnuplot gnuplot-nox")
 
