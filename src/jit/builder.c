@@ -464,7 +464,7 @@ static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *re
     }
     if (waited && lock != NULL && lock->aside != NULL)
         lock->aside(lock->data, false);
-    if (waited && result == 0 && wanted->out->blob == NULL) /* its last holder may have pushed the entry since */
+    if (result == 0 && wanted->out->blob == NULL) /* its last holder may have pushed the entry since the last look */
         *status = look(wanted, report);
     return result == 0;
 }
