@@ -444,15 +444,16 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
  * is done, or there are no leases, the entry is in out->blob or is compiled here. True: the lease is this service's. */
 static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *report)
 {
-    enum { FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 50 };
+    enum { FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 50, LOOKS = 10 }; /* for each question for the lease */
     kiln__store *remote = wanted->out->tiers->remote;
     kiln__keylock *lock = wanted->builder->keylock;
     const uint64_t until = kiln__cpu_now_ns() + (lock != NULL ? (uint64_t)lock->wait_ms * 1000000 : 0);
     uint32_t pause = FIRST_PAUSE_MS;
     bool waited = false;
     int result = -EBUSY;
-    while (remote != NULL && *status == KILN_OK && wanted->out->blob == NULL) {
-        result = kiln__remote_lease(remote, first_key(wanted)->digest);
+    for (unsigned turn = 0; remote != NULL && *status == KILN_OK && wanted->out->blob == NULL; turn++) {
+        if (turn % LOOKS == 0)
+            result = kiln__remote_lease(remote, first_key(wanted)->digest);
         if (result != -EBUSY || kiln__cpu_now_ns() > until)
             break;
         if (!waited && lock != NULL && lock->aside != NULL)
