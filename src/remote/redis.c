@@ -1,11 +1,10 @@
 /* The engine for Redis and Valkey: one connection, on which calls follow each other without waiting for answers.
  * hiredis connects, makes commands and reads answers. */
-#include "remote/requests.h"
+#include "remote/answers.h"
 #include "remote/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hiredis/hiredis.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,29 +49,13 @@ static void disconnect(redis_engine *engine, int result)
     kiln__remote_settle_all(&engine->base, &engine->sent, result);
 }
 
-/* The meaning of an error that the server answers. */
-static int refusal(const char *text)
-{
-    static const struct {
-        const char *word;
-        int result;
-    } known[] = { { "NOAUTH", -EACCES },    { "WRONGPASS", -EACCES },
-                  { "NOPERM", -EACCES },    { "ERR invalid password", -EACCES },
-                  { "OOM", -ENOSPC },       { "READONLY", -EROFS },
-                  { "LOADING", -EHOSTDOWN } };
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-        if (strncmp(text, known[i].word, strlen(known[i].word)) == 0)
-            return known[i].result;
-    return -EREMOTEIO;
-}
-
 /* Asks before the connection is used for calls, and waits. */
 static int ask_now(redisContext *context, int count, const char **words)
 {
     redisReply *reply = redisCommandArgv(context, count, words, NULL);
     int result = reply == NULL && context->err == REDIS_ERR_IO ? -errno : -EPROTO;
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
-        result = refusal(reply->str);
+        result = kiln__redis_refusal(reply->str);
     else if (reply != NULL && reply->type == REDIS_REPLY_STATUS)
         result = 0;
     freeReplyObject(reply);
@@ -180,64 +163,11 @@ static void send_waiting(redis_engine *engine)
 
 /* ---- Answers */
 
-/* Whether the answer that begins next may be read: no call has a list for an answer, which a few bytes could make huge,
- * nor a value above value_max. 0, -EAGAIN where more bytes tell, -EPROTO, -EMSGSIZE. */
-static int check_next(const redisReader *reader, size_t value_max)
-{
-    const char *next = reader->buf + reader->pos, *end = reader->buf + reader->len;
-    if (reader->ridx >= 0) /* within one that may */
-        return 0;
-    if (next == end)
-        return -EAGAIN;
-    if (strchr("+-:$_", *next) == NULL)
-        return -EPROTO;
-    if (*next != '$')
-        return 0;
-    if (memchr(next, '\n', (size_t)(end - next)) == NULL)
-        return end - next > 32 ? -EPROTO : -EAGAIN;
-    char *rest;
-    const long long length = strtoll(next + 1, &rest, 10);
-    return *rest != '\r' || length < -1 ? -EPROTO : length > (long long)value_max ? -EMSGSIZE : 0;
-}
-
-static int take_value(kiln__remote_request *request, const redisReply *reply)
-{
-    if (reply->type == REDIS_REPLY_NIL)
-        return -ENOENT;
-    if (reply->type != REDIS_REPLY_STRING)
-        return -EPROTO;
-    request->answer = malloc((size_t)reply->len + 1);
-    if (request->answer == NULL)
-        return -ENOMEM;
-    memcpy(request->answer, reply->str, (size_t)reply->len);
-    request->answer_length = (size_t)reply->len;
-    return 0;
-}
-
-static int result_of(kiln__remote_request *request, const redisReply *reply)
-{
-    if (reply->type == REDIS_REPLY_ERROR)
-        return refusal(reply->str);
-    switch (request->verb) {
-    case KILN__ENGINE_GET:
-        return take_value(request, reply);
-    case KILN__ENGINE_EXISTS:
-        return reply->type != REDIS_REPLY_INTEGER ? -EPROTO : reply->integer > 0 ? 0 : -ENOENT;
-    case KILN__ENGINE_TAKE:
-        return reply->type == REDIS_REPLY_NIL ? -EBUSY : reply->type == REDIS_REPLY_STATUS ? 0 : -EPROTO;
-    case KILN__ENGINE_PUT:
-        return reply->type == REDIS_REPLY_STATUS ? 0 : -EPROTO;
-    case KILN__ENGINE_GIVE:
-        return reply->type == REDIS_REPLY_INTEGER ? 0 : -EPROTO;
-    }
-    return -EPROTO;
-}
-
 /* Settles what has been answered. 0, or the trouble with the connection. */
 static int read_answers(redis_engine *engine)
 {
     int error = 0;
-    while ((error = check_next(engine->context->reader, engine->base.options.value_max)) == 0) {
+    while ((error = kiln__redis_check_next(engine->context->reader, engine->base.options.value_max)) == 0) {
         void *reply = NULL;
         if (redisReaderGetReply(engine->context->reader, &reply) != REDIS_OK)
             return -EPROTO;
@@ -248,7 +178,7 @@ static int read_answers(redis_engine *engine)
             freeReplyObject(reply);
             return -EPROTO; /* nobody asked */
         }
-        const int result = result_of(request, reply);
+        const int result = kiln__redis_result(request, reply);
         freeReplyObject(reply);
         kiln__remote_settle(&engine->base, request, result);
         if (result == -EPROTO)

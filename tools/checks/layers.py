@@ -15,7 +15,7 @@ RESERVED = {
     "utlist.h": ("src/base/table.h",),
     "uv.h": ("src/service/queue_uv.c", "tools/kiln/watch/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
-    "hiredis/hiredis.h": ("src/remote/redis.c",),
+    "hiredis/hiredis.h": ("src/remote/answers.h",),
     "curl/curl.h": ("src/remote/http.c",),
     "cuda.h": (),
     "cuda_runtime.h": (),
