@@ -88,8 +88,8 @@ typedef void (*kiln_push_fn)(void *data, const char *spec, const char *reason);
 
 /* Waits until all pushes to the remote (kiln_options.remote) are answered, at most wait_ms. Then calls `failed` (may be
  * NULL) with each that failed since the last call, on the caller's thread. Needs no store on disk.
- * Errors: KILN_EINVAL, KILN_ENOENT (there is no remote, or it is not used), KILN_ETIMEDOUT (`failed` was called all the
- * same). */
+ * Errors: KILN_EINVAL, KILN_ENOENT (there is no remote, or it is not used, or there is no secret to sign with),
+ * KILN_ETIMEDOUT (`failed` was called all the same). */
 KILN_API kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn failed, void *data,
                                     kiln_report *report);
 

@@ -385,6 +385,15 @@ typedef struct kiln_wisdom_tally {
 KILN_API kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, size_t count,
                                         kiln_wisdom_tally *out, kiln_report *report);
 
+/* Moves records between the user's and those that machines share on the remote (kiln_options.remote): pull adds the
+ * remote's to the user's, push the user's to the remote's. Of two about the same that of the newer toolchain stays, then
+ * that of the wider search, then that of more samples, so that the order of machines does not matter. Blocks for the
+ * server, and push for other machines that push. *out, which may be NULL, counts what was added.
+ * Errors: KILN_EINVAL, KILN_ENOENT (no remote, no store on disk; push: no secret), KILN_EIO (no answer; an answer that
+ * is not signed or is damaged; not stored), KILN_ENOMEM. */
+KILN_API kiln_status kiln_wisdom_pull(kiln_service *service, kiln_wisdom_tally *out, kiln_report *report);
+KILN_API kiln_status kiln_wisdom_push(kiln_service *service, kiln_wisdom_tally *out, kiln_report *report);
+
 /* Gives the text of a file with the records for which `select` returns non-zero (NULL: those of the user). The caller
  * frees *out with kiln_text_free. Errors: KILN_EINVAL (also more than 16384 records), KILN_ENOMEM. */
 KILN_API KILN_MUST_USE kiln_status kiln_wisdom_export(char **out, kiln_service *service, kiln_wisdom_fn select,

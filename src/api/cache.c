@@ -145,6 +145,9 @@ kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn
     if (service->tiers.remote == NULL)
         return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no remote%s%s",
                           service->remote_problem[0] != '\0' ? ": " : "", service->remote_problem);
+    if (!kiln__remote_is_signed(service->tiers.remote))
+        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0,
+                          "there is no secret to sign what is pushed: name a file of one in KILN_REMOTE_SECRET");
     if (kiln__remote_wait(service->tiers.remote, wait_ms, failed, data) != 0)
         return kiln__fail(report, KILN_ETIMEDOUT, KILN__STAGE_STORE, 0, "pushes to the remote are not done after %u ms",
                           (unsigned)wait_ms);

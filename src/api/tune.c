@@ -5,6 +5,7 @@
 #include "os/file.h"
 #include "os/trust.h"
 #include "service/service.h"
+#include "service/share.h"
 #include "tune/live.h"
 #include "tune/measure.h"
 #include "tune/space.h"
@@ -499,6 +500,36 @@ kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, 
     kiln__wisdom_set_fini(&set);
     kiln__hand_out(out, &full, sizeof(full));
     return status;
+}
+
+typedef kiln_status (*share_wisdom)(kiln_service *service, kiln__wisdom_counts *out, kiln_report *report);
+
+static kiln_status share(share_wisdom how, kiln_service *service, kiln_wisdom_tally *out, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    kiln__report_begin(report);
+    KILN__REQUIRE(report, KILN__STAGE_STORE, service != NULL, "service must not be NULL");
+    KILN__REQUIRE_OWN(report, KILN__STAGE_STORE, service, out == NULL || out->size >= sizeof(out->size),
+                      "kiln_wisdom_tally.size is not set");
+    kiln__wisdom_counts counts;
+    const kiln_status status = how(service, &counts, report);
+    const kiln_wisdom_tally full = { .size = sizeof(full),
+                                     .added = counts.added,
+                                     .replaced = counts.replaced,
+                                     .present = counts.equal,
+                                     .kept = counts.older_kept };
+    kiln__hand_out(out, &full, sizeof(full));
+    return status;
+}
+
+kiln_status kiln_wisdom_pull(kiln_service *service, kiln_wisdom_tally *out, kiln_report *report)
+{
+    return share(kiln__share_pull, service, out, report);
+}
+
+kiln_status kiln_wisdom_push(kiln_service *service, kiln_wisdom_tally *out, kiln_report *report)
+{
+    return share(kiln__share_push, service, out, report);
 }
 
 typedef struct exporter {

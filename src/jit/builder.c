@@ -23,6 +23,7 @@ void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__
     kiln__toolchains_init(&builder->toolchains, compiler, local);
     kiln__filesums_init(&builder->sums);
     builder->tiers = tiers;
+    builder->local = local;
     builder->log = log;
 }
 
@@ -436,7 +437,10 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
     if (lock == NULL || lock->disk == NULL || is_unwatched(wanted->builder, wanted->unit))
         return false;
     bool held = kiln__keylock_take(lock, first_key(wanted)->digest, hold);
+    kiln__tiers *all = wanted->out->tiers;
+    wanted->out->tiers = wanted->builder->local; /* the remote has answered a moment before */
     *status = look(wanted, report);
+    wanted->out->tiers = all;
     return held;
 }
 
@@ -454,8 +458,12 @@ static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *re
     for (unsigned turn = 0; remote != NULL && *status == KILN_OK && wanted->out->blob == NULL; turn++) {
         if (turn % LOOKS == 0)
             result = kiln__remote_lease(remote, first_key(wanted)->digest);
-        if (result != -EBUSY || kiln__cpu_now_ns() > until)
+        if (result != -EBUSY)
             break;
+        if (kiln__cpu_now_ns() > until) {
+            kiln__remote_lose_lease(remote);
+            break;
+        }
         if (!waited && lock != NULL && lock->aside != NULL)
             lock->aside(lock->data, true);
         waited = true;

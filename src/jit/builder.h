@@ -101,6 +101,7 @@ kiln_status kiln__blob_encode(kiln__blob **out, const kiln__entry *entry);
 typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
+    kiln__tiers *local;  /* those of this machine */
     bool push;           /* entries that the tiers of this machine have go to the remote, too */
     bool unwatched;      /* sources compile in this process, where nothing keeps them from files */
     kiln__tiers at_hand; /* the tiers that are not on disk, borrowed: all that such sources know */

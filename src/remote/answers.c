@@ -4,14 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONGEST_LINE = 4096 };
+
 int kiln__redis_refusal(const char *text)
 {
     static const struct {
         const char *word;
         int result;
-    } known[] = { { "NOAUTH", -EACCES },    { "WRONGPASS", -EACCES },
-                  { "NOPERM", -EACCES },    { "ERR invalid password", -EACCES },
-                  { "OOM", -ENOSPC },       { "READONLY", -EROFS },
+    } known[] = { { "NOAUTH", -EACCES },
+                  { "WRONGPASS", -EACCES },
+                  { "NOPERM", -EPERM },
+                  { "ERR invalid password", -EACCES },
+                  { "OOM", -ENOSPC },
+                  { "READONLY", -EROFS },
+                  { "WRONGTYPE", -EBADMSG },
+                  { "ERR AUTH", -EACCES },
+                  { "ERR Client sent AUTH", -EACCES },
+                  { "ERR DB index", -EINVAL },
+                  { "ERR invalid DB index", -EINVAL },
                   { "LOADING", -EHOSTDOWN } };
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (strncmp(text, known[i].word, strlen(known[i].word)) == 0)
@@ -28,10 +38,10 @@ int kiln__redis_check_next(const redisReader *reader, size_t value_max)
         return -EAGAIN;
     if (strchr("+-:$_", *next) == NULL)
         return -EPROTO;
+    if (memchr(next, '\n', (size_t)(end - next)) == NULL)
+        return end - next > LONGEST_LINE ? -EPROTO : -EAGAIN;
     if (*next != '$')
         return 0;
-    if (memchr(next, '\n', (size_t)(end - next)) == NULL)
-        return end - next > 32 ? -EPROTO : -EAGAIN;
     char *rest;
     const long long length = strtoll(next + 1, &rest, 10);
     return *rest != '\r' || length < -1 ? -EPROTO : length > (long long)value_max ? -EMSGSIZE : 0;

@@ -1,6 +1,7 @@
 /* The engine for servers that speak HTTP's GET, HEAD and PUT: nginx with WebDAV, gateways of object stores. A value
  * lies at the URL's path and its name. libcurl does the rest, TLS too. There are no leases. */
 #include "remote/requests.h"
+#include "remote/url.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -32,8 +33,11 @@ static bool init(kiln__engine *base, const char *url, char *problem, size_t room
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     http_engine *engine = (http_engine *)base;
     const size_t length = strlen(url);
+    kiln__url parts;
     pthread_once(&once, start_curl);
-    if (length + 2 > sizeof(engine->url) || strpbrk(url, "?#") != NULL) {
+    const bool named = kiln__url_read(&parts, url, problem, room) && parts.host[0] != '\0';
+    explicit_bzero(&parts, sizeof(parts));
+    if (!named || length + 2 > sizeof(engine->url) || strpbrk(url, "?#") != NULL) {
         snprintf(problem, room, "expected http[s]://[user:password@]host[:port][/path] without ? and #");
         return false;
     }
@@ -114,6 +118,7 @@ static CURL *prepare(http_engine *engine, transfer *self)
     curl_easy_setopt(curl, CURLOPT_PRIVATE, self);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* the server is near; the environment's proxy is for the world */
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_ms);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)options->answer_ms * (put ? PUT_TIMES : 1));
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
@@ -159,7 +164,8 @@ static int result_of(const transfer *self, CURL *curl, CURLcode code)
     }
     return status >= 200 && status < 300    ? 0
            : status == 404 || status == 410 ? -ENOENT
-           : status == 401 || status == 403 ? -EACCES
+           : status == 401                  ? -EACCES
+           : status == 403                  ? -EPERM
            : status == 413 || status == 507 ? -ENOSPC
            : status == 408 || status == 504 ? -ETIMEDOUT
                                             : -EREMOTEIO;

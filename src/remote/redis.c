@@ -17,11 +17,13 @@ typedef struct redis_engine {
     redisContext *context;
     kiln__remote_list waiting, sent; /* in the order of their answers */
     uint64_t progress;               /* when bytes were last read or written */
+    uint64_t oldest;                 /* when the last call was sent, or answered */
 } redis_engine;
 
 static const char *const schemes[] = { "redis", "valkey", "redis+unix", NULL };
 
-enum { USUAL_PORT = 6379 };
+/* SLOWEST: how many times answer_ms an answer may take that goes on coming. */
+enum { USUAL_PORT = 6379, SLOWEST = 8 };
 
 static bool init(kiln__engine *base, const char *url, char *problem, size_t room)
 {
@@ -84,9 +86,11 @@ static int connect_now(redis_engine *engine)
     redisContext *context = engine->local
                                 ? redisConnectUnixWithTimeout(url->path, wait)
                                 : redisConnectWithTimeout(url->host, url->port != 0 ? url->port : USUAL_PORT, wait);
-    int result = context == NULL ? -ENOMEM : context->err != 0 ? -ECONNREFUSED : 0;
-    if (context != NULL && context->err == REDIS_ERR_IO && errno != 0)
-        result = errno == EINPROGRESS || errno == EAGAIN ? -ETIMEDOUT : -errno;
+    int result = context == NULL ? -ENOMEM : context->err != 0 ? -EHOSTUNREACH : 0; /* a name that is not known */
+    if (context != NULL && context->err == REDIS_ERR_IO)
+        result = errno == EINPROGRESS || errno == EAGAIN ? -ETIMEDOUT
+                 : errno == ENOENT || errno == 0         ? -ECONNREFUSED /* no such socket */
+                                                         : -errno;
     if (result == 0 && (fcntl(context->fd, F_SETFD, FD_CLOEXEC) != 0 || redisSetTimeout(context, wait) != REDIS_OK))
         result = -EIO;
     if (result == 0)
@@ -151,7 +155,7 @@ static void send_waiting(redis_engine *engine)
         return;
     }
     if (engine->sent.first == NULL)
-        engine->progress = kiln__remote_now();
+        engine->progress = engine->oldest = kiln__remote_now();
     for (kiln__remote_request *request; (request = kiln__remote_take_first(&engine->waiting)) != NULL;) {
         kiln__remote_append(&engine->sent, request);
         if (!append(engine, request)) {
@@ -180,6 +184,7 @@ static int read_answers(redis_engine *engine)
         }
         const int result = kiln__redis_result(request, reply);
         freeReplyObject(reply);
+        engine->oldest = kiln__remote_now();
         kiln__remote_settle(&engine->base, request, result);
         if (result == -EPROTO)
             return result;
@@ -193,7 +198,9 @@ static int until_late(const redis_engine *engine)
 {
     if (engine->sent.first == NULL)
         return -1;
-    const uint64_t late = engine->progress + engine->base.options.answer_ms, now = kiln__remote_now();
+    const uint32_t answer = engine->base.options.answer_ms;
+    const uint64_t silent = engine->progress + answer, slow = engine->oldest + SLOWEST * (uint64_t)answer,
+                   late = silent < slow ? silent : slow, now = kiln__remote_now();
     return late > now ? (int)(late - now) : 0;
 }
 
@@ -209,7 +216,7 @@ static int transfer(redis_engine *engine, short events)
     if (error == 0 && (events & POLLOUT) != 0) {
         if (redisBufferWrite(engine->context, &written) != REDIS_OK)
             return -ECONNRESET;
-        engine->progress = kiln__remote_now();
+        engine->progress = engine->oldest = kiln__remote_now();
     }
     return error;
 }

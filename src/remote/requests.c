@@ -85,7 +85,19 @@ void kiln__remote_settle_all(kiln__engine *engine, kiln__remote_list *list, int 
         kiln__remote_settle(engine, request, result);
 }
 
+/* Settles asynchronous requests without their engine. */
+static void drop_all(kiln__remote_list *list, int result)
+{
+    for (kiln__remote_request *request; (request = kiln__remote_take_first(list)) != NULL;) {
+        if (request->done != NULL)
+            request->done(request->data, result);
+        free_request(request);
+    }
+}
+
 /* ---- The host's threads */
+
+enum { CLOSE_MS = 100 };
 
 static kiln__remote_request *new_request(const kiln__engine_call *call)
 {
@@ -102,11 +114,21 @@ static kiln__remote_request *new_request(const kiln__engine_call *call)
     return request;
 }
 
+static void end(kiln__engine *engine);
+
 static void *run(void *data)
 {
     kiln__engine *engine = data;
     pthread_setname_np(pthread_self(), "kiln-remote");
     engine->kind->run(engine);
+    engine->kind->fini(engine); /* may wait for threads of its own */
+    pthread_mutex_lock(&engine->lock);
+    engine->ended = true;
+    const bool left = engine->left;
+    pthread_cond_broadcast(&engine->settled);
+    pthread_mutex_unlock(&engine->lock);
+    if (left)
+        end(engine);
     return NULL;
 }
 
@@ -227,7 +249,6 @@ static const kiln__engine_kind *find_kind(const char *url)
 
 static void end(kiln__engine *engine)
 {
-    engine->kind->fini(engine);
     if (engine->wake >= 0)
         close(engine->wake);
     pthread_mutex_destroy(&engine->lock);
@@ -242,7 +263,7 @@ static kiln__engine *open_engine(const kiln__engine_options *options, char *prob
     kiln__engine *engine = kind != NULL ? calloc(1, kind->size) : NULL;
     if (engine == NULL) {
         snprintf(problem, room, "%s",
-                 kind != NULL ? "out of memory" : "expected redis://, rediss is not known; or http://, https://");
+                 kind != NULL ? "out of memory" : "expected redis://, valkey://, redis+unix://, http:// or https://");
         return NULL;
     }
     engine->kind = kind;
@@ -255,22 +276,49 @@ static kiln__engine *open_engine(const kiln__engine_options *options, char *prob
     if (!good)
         snprintf(problem, room, "%s", strerrordesc_np(errno));
     if (!good || !kind->init(engine, engine->options.url, problem, room)) {
+        if (good)
+            kind->fini(engine);
         end(engine);
         return NULL;
     }
     return engine;
 }
 
+/* Waits for the thread's end. Under the lock. */
+static void await_end(kiln__engine *engine)
+{
+    const struct timespec until = after(CLOSE_MS);
+    int late = 0;
+    while (!engine->ended && late == 0)
+        late = pthread_cond_clockwait(&engine->settled, &engine->lock, CLOCK_MONOTONIC, &until);
+    engine->left = !engine->ended;
+}
+
 static void close_engine(kiln__engine *engine)
 {
+    kiln__remote_list waiting = { NULL, NULL };
     pthread_mutex_lock(&engine->lock);
     engine->closing = true;
     const bool started = engine->started;
-    pthread_mutex_unlock(&engine->lock);
     wake(engine);
     if (started)
-        pthread_join(engine->thread, NULL);
-    kiln__remote_settle_all(engine, &engine->waiting, -ECANCELED);
+        await_end(engine);
+    const bool left = engine->left;
+    waiting = engine->waiting;
+    engine->waiting = (kiln__remote_list){ NULL, NULL };
+    const pthread_t thread = engine->thread;
+    if (left)
+        pthread_detach(thread);
+    pthread_mutex_unlock(&engine->lock);
+    if (left) { /* the engine is the thread's from here on, and is not touched */
+        drop_all(&waiting, -ECANCELED);
+        return;
+    }
+    if (started)
+        pthread_join(thread, NULL);
+    else
+        engine->kind->fini(engine);
+    drop_all(&waiting, -ECANCELED);
     end(engine);
 }
 

@@ -39,9 +39,9 @@ struct kiln__engine {
     pthread_mutex_t lock;
     pthread_cond_t settled;
     kiln__remote_list waiting;
-    size_t waiting_bytes; /* of asynchronous calls that are not settled */
-    size_t open;          /* calls that are not settled */
-    bool started, closing;
+    size_t waiting_bytes;               /* of asynchronous calls that are not settled */
+    size_t open;                        /* calls that are not settled */
+    bool started, closing, ended, left; /* left: the thread ends the engine */
     pthread_t thread;
     int wake; /* an eventfd: something waits, or the engine is to end */
 };

@@ -36,15 +36,18 @@ typedef struct failed_push {
 
 typedef struct remote_store {
     kiln__store base;
-    kiln__dylib *library; /* NULL: the module is a test's */
     const kiln__engine_module *module;
     kiln__engine *engine;
     kiln__secrets secrets;
     bool trust, writes, patient;
-    char token[TOKEN_SIZE];             /* of leases */
-    atomic_uint_least64_t broken_until; /* ms; 0: the breaker is closed */
-    atomic_uint break_ms;
-    pthread_mutex_t lock; /* guards what follows */
+    char token[TOKEN_SIZE];  /* of leases */
+    atomic_uint refs;        /* the owner's, and one of each push that is on its way */
+    atomic_bool closed;      /* log and counters are gone */
+    pthread_mutex_t lock;    /* guards what follows */
+    uint64_t broken_until;   /* ms; 0: the breaker is closed */
+    uint64_t break_ms;       /* how long it was opened last */
+    unsigned breaks;         /* how often it was opened */
+    uint64_t no_lease_until; /* ms: leases are held for ever */
     failed_push *failed;
     size_t failed_count;
     struct {
@@ -65,64 +68,77 @@ static uint64_t now_ms(void)
     return kiln__cpu_now_ns() / 1000000;
 }
 
-/* Whether a question may be asked. Where the breaker has been open long enough, one thread tries. */
-static bool may_ask(remote_store *self)
+/* Whether a question may be asked; *turn then says between which failures. Where the breaker has been open long enough,
+ * one thread tries. */
+static bool may_ask(remote_store *self, unsigned *turn)
 {
-    uint64_t until = atomic_load(&self->broken_until);
-    if (until == 0)
-        return true;
+    pthread_mutex_lock(&self->lock);
     const uint64_t now = now_ms();
-    if (now >= until && atomic_compare_exchange_strong(&self->broken_until, &until, now + atomic_load(&self->break_ms)))
-        return true;
-    count(&self->counts.skipped);
-    return false;
+    const bool may = now >= self->broken_until;
+    if (may && self->broken_until != 0)
+        self->broken_until = now + self->break_ms;
+    *turn = self->breaks;
+    pthread_mutex_unlock(&self->lock);
+    if (!may)
+        count(&self->counts.skipped);
+    return may;
 }
 
-/* Whether a result says that the server, and not one value, is of no use. */
-static bool is_broken(int result)
+/* What a result says of the server. */
+typedef enum verdict { WORKS, SAYS_NOTHING, BROKEN } verdict;
+
+static verdict judge(int result)
 {
     switch (result) {
     case 0:
     case -ENOENT:
     case -EBUSY:
-    case -ENOTSUP:
-    case -EMSGSIZE: /* of one value */
-    case -ENOSPC:   /* gets go on */
+    case -EPERM:   /* to do this */
+    case -EBADMSG: /* it is another kind of value */
+    case -ENOSPC:
     case -EROFS:
+        return WORKS;
+    case -EMSGSIZE:
+    case -ENOTSUP:
     case -ENOBUFS:
     case -ENOMEM:
     case -ECANCELED:
-        return false;
+    case -EHOSTDOWN: /* it was not asked */
+        return SAYS_NOTHING;
     default:
-        return true;
+        return BROKEN;
     }
 }
 
-static void note_result(remote_store *self, int result)
+/* Of questions that were on their way together the first failure counts. */
+static void note_result(remote_store *self, int result, unsigned turn)
 {
-    if (!is_broken(result)) {
-        if (result == 0 || result == -ENOENT || result == -EBUSY || result == -ENOTSUP) {
-            atomic_store(&self->break_ms, 0);
-            atomic_store(&self->broken_until, 0);
-        }
-        return;
+    const verdict found = judge(result);
+    pthread_mutex_lock(&self->lock);
+    if (found == WORKS && turn == self->breaks)
+        self->broken_until = self->break_ms = 0;
+    if (found == BROKEN && turn == self->breaks) {
+        const uint64_t next = self->break_ms == 0 ? BREAK_MS : 2 * self->break_ms;
+        self->break_ms = next < BREAK_MOST_MS ? next : BREAK_MOST_MS;
+        self->broken_until = now_ms() + self->break_ms;
+        self->breaks++;
     }
-    const unsigned before = atomic_load(&self->break_ms);
-    const unsigned next = before == 0 ? BREAK_MS : 2 * before < BREAK_MOST_MS ? 2 * before : BREAK_MOST_MS;
-    atomic_store(&self->break_ms, next);
-    atomic_store(&self->broken_until, now_ms() + next);
-    count(&self->counts.failures);
-    kiln__store_note(&self->base, KILN__TROUBLE_READ, "", kiln__store_error_text(result), NULL);
+    pthread_mutex_unlock(&self->lock);
+    if (found == BROKEN)
+        count(&self->counts.failures);
 }
 
 static int ask(remote_store *self, const kiln__engine_call *call, void **value, size_t *length)
 {
-    if (!may_ask(self))
+    unsigned turn;
+    if (!may_ask(self, &turn))
         return -EHOSTDOWN;
     const uint64_t start = kiln__cpu_now_ns();
     const int result = self->module->ask(self->engine, call, WAIT_MS, value, length);
     atomic_fetch_add_explicit(&self->counts.wait_ns, kiln__cpu_now_ns() - start, memory_order_relaxed);
-    note_result(self, result);
+    note_result(self, result, turn);
+    if (judge(result) == BROKEN || (result == -EPERM && call->verb == KILN__ENGINE_GET))
+        kiln__store_note(&self->base, KILN__TROUBLE_READ, "", kiln__store_error_text(result), NULL);
     return result;
 }
 
@@ -195,6 +211,10 @@ static kiln__blob *get_exact(remote_store *self, const kiln__key *key, kiln__mis
     const int result = ask(self, &call, &value, &length);
     if (result == 0)
         blob = open_value(self, key, name, value, length, why);
+    else if (result == -EMSGSIZE)
+        refuse(self, KILN__TROUBLE_DAMAGED, name, "it is longer than an entry", why);
+    else if (result == -EBADMSG)
+        refuse(self, KILN__TROUBLE_DAMAGED, name, "the server has another kind of value there", why);
     else if (result != -ENOENT)
         kiln__miss_raise(why, KILN__MISS_ERROR);
     if (blob != NULL)
@@ -229,32 +249,53 @@ static kiln__blob *remote_get(kiln__store *store, const kiln__key *key, bool old
 /* A push on its way. */
 typedef struct push {
     remote_store *store;
+    unsigned turn;       /* of the breaker */
     failed_push *record; /* made before, so that a failure needs no memory */
 } push;
 
+static void release_store(remote_store *self)
+{
+    failed_push *item, *next;
+    if (atomic_fetch_sub(&self->refs, 1) != 1)
+        return;
+    LL_FOREACH_SAFE (self->failed, item, next)
+        kiln__free(item);
+    kiln__secrets_forget(&self->secrets);
+    pthread_mutex_destroy(&self->lock);
+    kiln__store_free(&self->base);
+}
+
+/* Keeps the name of what did not arrive. */
+static bool keep_failure(remote_store *store, failed_push *record, int result)
+{
+    record->result = result;
+    pthread_mutex_lock(&store->lock);
+    const bool kept = store->failed_count < FAILED_MOST;
+    if (kept) {
+        LL_PREPEND(store->failed, record);
+        store->failed_count++;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return kept;
+}
+
+/* On the engine's thread, which may outlive the store's owner. */
 static void end_push(void *data, int result)
 {
     push *self = data;
     remote_store *store = self->store;
     bool kept = false;
-    if (result != -EHOSTDOWN) /* which was not even asked */
-        note_result(store, result);
-    count(result == 0 ? &store->counts.pushes : &store->counts.push_failures);
-    if (result != 0) {
-        if (result != -EHOSTDOWN)
+    if (!atomic_load(&store->closed)) {
+        note_result(store, result, self->turn);
+        count(result == 0 ? &store->counts.pushes : &store->counts.push_failures);
+        if (result != 0 && result != -EHOSTDOWN)
             kiln__store_note(&store->base, KILN__TROUBLE_WRITE, "", kiln__store_error_text(result), NULL);
-        self->record->result = result;
-        pthread_mutex_lock(&store->lock);
-        kept = store->failed_count < FAILED_MOST;
-        if (kept) {
-            LL_PREPEND(store->failed, self->record);
-            store->failed_count++;
-        }
-        pthread_mutex_unlock(&store->lock);
+        kept = result != 0 && keep_failure(store, self->record, result);
     }
     if (!kept)
         kiln__free(self->record);
     kiln__free(self);
+    release_store(store);
 }
 
 static push *new_push(remote_store *store, const kiln__blob *blob)
@@ -271,6 +312,7 @@ static push *new_push(remote_store *store, const kiln__blob *blob)
     if (length > 0)
         memcpy(record->spec, spec->data, length);
     *made = (push){ .store = store, .record = record };
+    atomic_fetch_add(&store->refs, 1);
     return made;
 }
 
@@ -283,34 +325,35 @@ static int send_call(remote_store *self, const kiln__engine_call *call, kiln__en
     return result;
 }
 
-static int push_blob(remote_store *self, const kiln__blob *blob)
+/* A blob behind its seal, kiln__free; NULL: out of memory. */
+static uint8_t *seal_blob(const remote_store *self, const char *name, const kiln__blob *blob)
 {
-    const kiln__key *key = &blob->entry.key;
-    char name[NAME_SIZE];
-    push *going = new_push(self, blob);
     uint8_t *sealed = kiln__alloc(KILN__SEAL_SIZE + blob->length);
-    if (going == NULL || sealed == NULL) {
-        if (going != NULL)
-            kiln__free(going->record);
-        kiln__free(going);
-        kiln__free(sealed);
-        return -ENOMEM;
-    }
-    name_digest(name, key->digest, key->toolchain);
+    if (sealed == NULL)
+        return NULL;
     kiln__seal_make(sealed, &self->secrets, name, blob->bytes, blob->length);
     memcpy(sealed + KILN__SEAL_SIZE, blob->bytes, blob->length);
+    return sealed;
+}
+
+static int push_sealed(remote_store *self, const char *name, const uint8_t *sealed, const kiln__blob *blob)
+{
+    const kiln__key *key = &blob->entry.key;
+    char named[NAME_SIZE];
+    push *going = new_push(self, blob);
+    if (going == NULL)
+        return -ENOMEM;
     const kiln__engine_call entry = {
         .verb = KILN__ENGINE_PUT, .name = name, .value = sealed, .length = KILN__SEAL_SIZE + blob->length
     };
-    const int result = may_ask(self) ? send_call(self, &entry, end_push, going) : -EHOSTDOWN;
-    kiln__free(sealed);
+    const int result = may_ask(self, &going->turn) ? send_call(self, &entry, end_push, going) : -EHOSTDOWN;
     if (result != 0) {
         end_push(going, result);
         return result;
     }
-    name_digest(name, key->digest, "");
+    name_digest(named, key->digest, "");
     const kiln__engine_call toolchain = {
-        .verb = KILN__ENGINE_PUT, .name = name, .value = key->toolchain, .length = strlen(key->toolchain)
+        .verb = KILN__ENGINE_PUT, .name = named, .value = key->toolchain, .length = strlen(key->toolchain)
     };
     send_call(self, &toolchain, NULL, NULL);
     return 0;
@@ -319,20 +362,34 @@ static int push_blob(remote_store *self, const kiln__blob *blob)
 static int remote_put(kiln__store *store, kiln__blob *blob, bool replace)
 {
     remote_store *self = (remote_store *)store;
+    char name[NAME_SIZE];
     (void)replace; /* entries of one key are equal, or the later one is better */
-    return self->writes && kiln__entry_travels(&blob->entry) ? push_blob(self, blob) : -EROFS;
+    if (!self->writes || !kiln__entry_travels(&blob->entry))
+        return -EROFS;
+    name_digest(name, blob->entry.key.digest, blob->entry.key.toolchain);
+    uint8_t *sealed = seal_blob(self, name, blob);
+    const int result = sealed != NULL ? push_sealed(self, name, sealed, blob) : -ENOMEM;
+    kiln__free(sealed);
+    return result;
 }
 
 void kiln__remote_push(kiln__store *store, kiln__blob *blob)
 {
     remote_store *self = (remote_store *)store;
     char name[NAME_SIZE];
+    void *value = NULL;
+    size_t length = 0;
     if (!self->writes || !kiln__entry_travels(&blob->entry))
         return;
     name_digest(name, blob->entry.key.digest, blob->entry.key.toolchain);
-    const kiln__engine_call call = { .verb = KILN__ENGINE_EXISTS, .name = name };
-    if (blob->entry.kind == KILN__ENTRY_READS || ask(self, &call, NULL, NULL) != 0)
-        push_blob(self, blob);
+    uint8_t *sealed = seal_blob(self, name, blob);
+    const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
+    const int result = sealed != NULL ? ask(self, &call, &value, &length) : -ENOMEM;
+    const bool equal = result == 0 && length == KILN__SEAL_SIZE + blob->length && memcmp(value, sealed, length) == 0;
+    self->module->release(value);
+    if (sealed != NULL && !equal)
+        push_sealed(self, name, sealed, blob);
+    kiln__free(sealed);
 }
 
 int kiln__remote_wait(kiln__store *store, uint32_t wait_ms, kiln__remote_failed failed, void *data)
@@ -372,11 +429,24 @@ int kiln__remote_lease(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZ
     char name[NAME_SIZE];
     if (!self->writes)
         return -EROFS;
+    pthread_mutex_lock(&self->lock);
+    const bool useless = now_ms() < self->no_lease_until;
+    pthread_mutex_unlock(&self->lock);
+    if (useless)
+        return -ETIMEDOUT;
     const kiln__engine_call call = lease_call(self, KILN__ENGINE_TAKE, name, digest);
     const int result = ask(self, &call, NULL, NULL);
     if (result == 0 || result == -EBUSY)
         count(result == 0 ? &self->counts.leases : &self->counts.lease_waits);
     return result;
+}
+
+void kiln__remote_lose_lease(kiln__store *store)
+{
+    remote_store *self = (remote_store *)store;
+    pthread_mutex_lock(&self->lock);
+    self->no_lease_until = now_ms() + LEASE_MS;
+    pthread_mutex_unlock(&self->lock);
 }
 
 void kiln__remote_give(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZE])
@@ -392,17 +462,12 @@ void kiln__remote_give(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZ
 static void remote_close(kiln__store *store)
 {
     remote_store *self = (remote_store *)store;
-    if (self->engine != NULL) { /* a short program's only push may be on its way */
+    if (self->engine != NULL) /* a short program's only push may be on its way */
         self->module->drain(self->engine, WAIT_MS);
+    atomic_store(&self->closed, true);
+    if (self->engine != NULL)
         self->module->close(self->engine);
-    }
-    failed_push *item, *next;
-    LL_FOREACH_SAFE (self->failed, item, next)
-        kiln__free(item);
-    kiln__secrets_forget(&self->secrets);
-    pthread_mutex_destroy(&self->lock);
-    kiln__dylib_close(self->library);
-    kiln__store_free(store);
+    release_store(self);
 }
 
 static const kiln__store_vtable remote_vtable = {
@@ -420,16 +485,13 @@ static const kiln__store_vtable remote_vtable = {
                 [KILN__TROUBLE_WRITE] = "it is not pushed: check the server's memory and rights" },
 };
 
-/* The URL without its password, for messages. */
+/* The URL without user and password, for messages; also one in which a password has a slash. */
 static char *shown_url(const char *url)
 {
     kiln__text text = { 0 };
-    const char *from = strstr(url, "://"), *at = NULL;
+    const char *from = strstr(url, "://"), *at = strrchr(url, '@');
     from = from != NULL ? from + 3 : url;
-    const size_t end = strcspn(from, "/");
-    for (size_t i = 0; i < end; i++)
-        at = from[i] == '@' ? from + i + 1 : at;
-    kiln__text_printf(&text, "%.*s%s", (int)(from - url), url, at != NULL ? at : from);
+    kiln__text_printf(&text, "%.*s%s", (int)(from - url), url, at != NULL && at >= from ? at + 1 : from);
     return kiln__text_take(&text);
 }
 
@@ -438,20 +500,22 @@ static bool open_library(remote_store *self, char *problem, size_t room)
     kiln__beside found;
     char why[256] = "";
     const kiln__beside_result result = kiln__beside_find("libkiln-remote.so", R_OK, &found);
+    kiln__dylib *library = NULL;
     if (result == KILN__BESIDE_FOUND)
-        self->library = kiln__dylib_open((const char *const[]){ found.path, NULL }, why, sizeof(why));
-    if (self->library != NULL)
-        self->module = kiln__dylib_symbol(self->library, KILN__ENGINE_SYMBOL);
+        library = kiln__dylib_open((const char *const[]){ found.path, NULL }, why, sizeof(why));
+    if (library != NULL && kiln__dylib_pin(library)) /* its thread may outlive the store */
+        self->module = kiln__dylib_symbol(library, KILN__ENGINE_SYMBOL);
     if (result == KILN__BESIDE_ABSENT)
         snprintf(problem, room, "found no libkiln-remote.so (looked for %s): install it beside libkiln",
                  kiln__text_string(&found.looked));
     else if (result == KILN__BESIDE_REFUSED)
         snprintf(problem, room, "%s is not used: it is %s", found.path, found.why);
-    else if (self->library == NULL)
+    else if (library == NULL)
         snprintf(problem, room, "%s", why);
     else if (self->module == NULL || self->module->version != KILN__ENGINE_VERSION)
         snprintf(problem, room, "%s is of another version of Kiln", found.path);
     kiln__text_fini(&found.looked);
+    kiln__dylib_close(library);
     return self->module != NULL && self->module->version == KILN__ENGINE_VERSION;
 }
 
@@ -479,6 +543,7 @@ kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const 
     if (self == NULL)
         return NULL;
     pthread_mutex_init(&self->lock, NULL);
+    atomic_init(&self->refs, 1);
     self->module = options->module;
     self->trust = options->trust;
     bool good = true;
@@ -503,6 +568,44 @@ kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const 
         return &self->base;
     remote_close(&self->base);
     return NULL;
+}
+
+int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *length)
+{
+    remote_store *self = (remote_store *)store;
+    const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
+    void *value = NULL;
+    size_t size = 0;
+    *out = NULL;
+    int result = ask(self, &call, &value, &size);
+    const size_t front = result == 0 && kiln__seal_is(value, size) ? KILN__SEAL_SIZE : 0;
+    if (result == 0 && !kiln__seal_holds(&self->secrets, name, value, size) && !self->trust) {
+        refuse(self, KILN__TROUBLE_UNTRUSTED, name, "it is not signed with a secret of this machine", NULL);
+        result = -EPERM;
+    }
+    if (result == 0) {
+        *out = kiln__memdup((const uint8_t *)value + front, size - front);
+        *length = size - front;
+        result = *out != NULL ? 0 : -ENOMEM;
+    }
+    self->module->release(value);
+    return result;
+}
+
+int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, size_t length)
+{
+    remote_store *self = (remote_store *)store;
+    uint8_t *sealed = self->writes ? kiln__alloc(KILN__SEAL_SIZE + length) : NULL;
+    if (sealed == NULL)
+        return self->writes ? -ENOMEM : -EROFS;
+    kiln__seal_make(sealed, &self->secrets, name, bytes, length);
+    memcpy(sealed + KILN__SEAL_SIZE, bytes, length);
+    const kiln__engine_call call = {
+        .verb = KILN__ENGINE_PUT, .name = name, .value = sealed, .length = KILN__SEAL_SIZE + length
+    };
+    const int result = ask(self, &call, NULL, NULL);
+    kiln__free(sealed);
+    return result;
 }
 
 int kiln__remote_ping(kiln__store *store)

@@ -6,6 +6,7 @@
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "lang/word.h"
+#include "store/store.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -222,14 +223,26 @@ static bool is_better_founded(const kiln__wisdom_entry *old, const kiln__wisdom_
            old->variants > fresh->variants;
 }
 
-static kiln__wisdom_fate insert_record(kiln__wisdom_set *set, const kiln__wisdom_entry *record, size_t limit)
+/* Of results from several machines the newest compiler's counts, then that of the widest search and the most samples. */
+static bool is_better_known(const kiln__wisdom_entry *old, const kiln__wisdom_entry *fresh)
+{
+    const int order = kiln__toolchain_compare(old->toolchain, fresh->toolchain);
+    if (order != 0)
+        return order > 0;
+    return old->variants != fresh->variants ? old->variants > fresh->variants : old->samples >= fresh->samples;
+}
+
+typedef bool (*keeps_old)(const kiln__wisdom_entry *old, const kiln__wisdom_entry *fresh);
+
+static kiln__wisdom_fate insert_record(kiln__wisdom_set *set, const kiln__wisdom_entry *record, size_t limit,
+                                       keeps_old keeps)
 {
     bool has;
     size_t place = find_place(set, record, &has);
     kiln__wisdom_entry *old = has ? set->records[place] : NULL;
     if (has && kiln__wisdom_record_equal(old, record))
         return KILN__WISDOM_EQUAL;
-    if (has && is_better_founded(old, record))
+    if (has && keeps(old, record))
         return KILN__WISDOM_OLDER_KEPT;
     if (!has && set->count >= limit)
         return KILN__WISDOM_FULL;
@@ -246,7 +259,12 @@ static kiln__wisdom_fate insert_record(kiln__wisdom_set *set, const kiln__wisdom
 
 kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_entry *record)
 {
-    return insert_record(set, record, KILN__WISDOM_RECORDS_MAX);
+    return insert_record(set, record, KILN__WISDOM_RECORDS_MAX, is_better_founded);
+}
+
+kiln__wisdom_fate kiln__wisdom_set_add_best(kiln__wisdom_set *set, const kiln__wisdom_entry *record)
+{
+    return insert_record(set, record, KILN__WISDOM_RECORDS_MAX, is_better_known);
 }
 
 kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_entry *const *records, size_t count,
@@ -268,7 +286,7 @@ bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more)
 {
     bool good = true;
     for (size_t i = 0; i < more->count && good; i++)
-        good = insert_record(set, more->records[i], SIZE_MAX) != KILN__WISDOM_NO_MEMORY;
+        good = insert_record(set, more->records[i], SIZE_MAX, is_better_founded) != KILN__WISDOM_NO_MEMORY;
     return good;
 }
 

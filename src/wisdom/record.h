@@ -70,6 +70,10 @@ typedef enum kiln__wisdom_fate {
  * wider search (more variants) of the same template text with the same toolchain. */
 kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_entry *record);
 
+/* The same for results of several machines, in whatever order they come: of two about the same the one of the newer
+ * toolchain stays, then that of the wider search, then that of more samples. */
+kiln__wisdom_fate kiln__wisdom_set_add_best(kiln__wisdom_set *set, const kiln__wisdom_entry *record);
+
 /* Whether the set has one about the same. */
 bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_entry *record);
 

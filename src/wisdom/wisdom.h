@@ -9,6 +9,9 @@
 
 typedef struct kiln__wisdom kiln__wisdom;
 
+/* Where machines that share a server keep their records together. */
+#define KILN__WISDOM_REMOTE "kiln1:wisdom"
+
 enum { KILN__WISDOM_WAIT_MS = 10000 };
 
 /* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close.

@@ -167,6 +167,34 @@ START_TEST(test_wisdom__newer_takes_the_place_of_older)
 }
 END_TEST
 
+/* Records of several machines about the same. */
+START_TEST(test_wisdom__the_best_stays_in_whatever_order_they_come)
+{
+    static const struct {
+        const char *toolchain;
+        uint64_t variants, samples;
+    } from[] = { { "nvrtc-12.9.1", 200, 900 }, { "nvrtc-13.0.88", 60, 500 },  { "nvrtc-13.0.88", 120, 100 },
+                 { "nvrtc-13.0.9", 150, 999 }, { "nvrtc-13.0.88", 120, 300 }, { "", 999, 999 } };
+    enum { COUNT = sizeof(from) / sizeof(*from), BEST = 4 };
+    for (int rotation = 0; rotation < COUNT; rotation++)
+        for (int step = 1; step < COUNT; step += 4) { /* 1 and 5: both are prime to the count */
+            kiln__wisdom_set set = { 0 };
+            for (int i = 0; i < COUNT; i++) {
+                const int k = (rotation + i * step) % COUNT;
+                kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", 26, "block=128");
+                record.toolchain = from[k].toolchain;
+                record.variants = from[k].variants;
+                record.samples = from[k].samples;
+                ck_assert_int_ne(kiln__wisdom_set_add_best(&set, &record), KILN__WISDOM_NO_MEMORY);
+            }
+            ck_assert_uint_eq(set.count, 1);
+            ck_assert_str_eq(set.records[0]->toolchain, from[BEST].toolchain);
+            ck_assert_uint_eq(set.records[0]->samples, from[BEST].samples);
+            kiln__wisdom_set_fini(&set);
+        }
+}
+END_TEST
+
 START_TEST(test_wisdom__records_are_checked)
 {
     char longer[KILN__WISDOM_NAME_MAX + 2];
@@ -315,6 +343,7 @@ Suite *kiln_test_wisdom_json_suite(void)
     tcase_add_test(tcase, test_wisdom__a_file_has_one_record_on_each_line_in_one_order);
     tcase_add_test(tcase, test_wisdom__locale_does_not_matter);
     tcase_add_test(tcase, test_wisdom__newer_takes_the_place_of_older);
+    tcase_add_test(tcase, test_wisdom__the_best_stays_in_whatever_order_they_come);
     tcase_add_test(tcase, test_wisdom__records_are_checked);
     tcase_add_test(tcase, test_wisdom__unknown_fields_are_kept_with_the_record);
     tcase_add_test(tcase, test_wisdom__a_zero_has_no_sign);

@@ -435,6 +435,13 @@ static int warm(struct session *session, void *data)
     print_problems(&list, args->common.verbose);
     size_t lost = 0;
     const int pushed = args->push ? push_all(session->service, &lost) : STATUS_DONE;
+    size_t stay = 0;
+    for (size_t i = 0; i < list.count && args->push; i++) {
+        const char *target = spectext_field(list.items[i].spec, "target");
+        stay += target != NULL && strcmp(target, "cpu") == 0;
+    }
+    if (stay > 0)
+        note("%zu kernel%s of the cpu stay on this machine: they depend on it", stay, plural(stay));
     if (args->common.json)
         print_json(&list, &sum, &kept, lost, seconds, args, session->service);
     else

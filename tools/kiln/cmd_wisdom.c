@@ -21,13 +21,15 @@ typedef struct wisdom_args {
 } wisdom_args;
 
 static const struct usage usage = {
-    "kiln wisdom list|explain SPEC|export [FILE]|import FILE... [options]",
+    "kiln wisdom list|explain SPEC|export [FILE]|import FILE...|pull|push [options]",
     "Lists, explains and moves the records of tuning: the fastest geometry on a device. A spec that leaves its\n"
     "geometry open takes it from the nearest record.\n\n"
     "  list     every record that is known\n"
     "  explain  the geometry that a spec takes, and for each record near it why it is taken or not\n"
     "  export   writes your own records, or with --all every one, to FILE or standard output\n"
-    "  import   adds the records of files to your own",
+    "  import   adds the records of files to your own\n"
+    "  pull     adds the records of the remote (KILN_REMOTE) to your own, where they are better\n"
+    "  push     adds your own to those of the remote, where they are better",
     "  kiln wisdom list --model H200 --dtype f16\n"
     "  kiln wisdom explain 'op=hardsigmoid dtype=f32 n=67108864 target=sm_90' --model 'NVIDIA H200'\n"
     "  kiln wisdom export h200.json --model H200",
@@ -234,6 +236,18 @@ static int wisdom_export(struct session *session, void *data)
     return result;
 }
 
+static void print_tally(const kiln_wisdom_tally *tally, bool json, const char *kept, const char *where,
+                        const char *more)
+{
+    if (json)
+        json_print(json_new("added", json_count(tally->added), "replaced", json_count(tally->replaced), "present",
+                            json_count(tally->present), "kept", json_count(tally->kept), NULL));
+    else
+        printf("%" PRIu64 " records added, %" PRIu64 " replaced, %" PRIu64 " there already, %" PRIu64
+               "%s kept, in %s%s\n",
+               tally->added, tally->replaced, tally->present, tally->kept, kept, where, more);
+}
+
 static int wisdom_import(struct session *session, void *data)
 {
     const wisdom_args *args = data;
@@ -254,23 +268,36 @@ static int wisdom_import(struct session *session, void *data)
         return result;
     if (status)
         return session_status(session, status, NULL);
-    if (args->common.json)
-        json_print(json_new("added", json_count(tally.added), "replaced", json_count(tally.replaced), "present",
-                            json_count(tally.present), "kept", json_count(tally.kept), NULL));
-    else
-        printf("%" PRIu64 " records added, %" PRIu64 " replaced, %" PRIu64 " there already, %" PRIu64
-               " of wider searches kept, in %s/wisdom\n",
-               tally.added, tally.replaced, tally.present, tally.kept, cache_directory(session));
+    print_tally(&tally, args->common.json, " of wider searches", cache_directory(session), "/wisdom");
+    return STATUS_DONE;
+}
+
+static int wisdom_pull(struct session *session, void *data)
+{
+    const wisdom_args *args = data;
+    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
+    if (kiln_wisdom_pull(session->service, &tally, &session->report) != KILN_OK)
+        return session_status(session, session->report.status, NULL);
+    print_tally(&tally, args->common.json, " that are better", cache_directory(session), "/wisdom");
+    return STATUS_DONE;
+}
+
+static int wisdom_push(struct session *session, void *data)
+{
+    const wisdom_args *args = data;
+    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
+    if (kiln_wisdom_push(session->service, &tally, &session->report) != KILN_OK)
+        return session_status(session, session->report.status, NULL);
+    print_tally(&tally, args->common.json, " that are better", "the remote", "");
     return STATUS_DONE;
 }
 
 /* ---- The command */
 
 static const action actions[] = {
-    { "list", wisdom_list, NULL, 0, 0, true, 0 },
-    { "explain", wisdom_explain, "a SPEC", 1, 1, true, 1 },
-    { "export", wisdom_export, NULL, 0, 1, true, 0 },
-    { "import", wisdom_import, "a FILE", 1, SIZE_MAX, false, 0 },
+    { "list", wisdom_list, NULL, 0, 0, true, 0 },     { "explain", wisdom_explain, "a SPEC", 1, 1, true, 1 },
+    { "export", wisdom_export, NULL, 0, 1, true, 0 }, { "import", wisdom_import, "a FILE", 1, SIZE_MAX, false, 0 },
+    { "pull", wisdom_pull, NULL, 0, 0, false, 0 },    { "push", wisdom_push, NULL, 0, 0, false, 0 },
 };
 
 static void check_options(const action *chosen, const void *data)
@@ -279,7 +306,7 @@ static void check_options(const action *chosen, const void *data)
     bool filters = chosen->run == wisdom_list || chosen->run == wisdom_export;
     if (!filters && (args->op || args->dtype || args->source))
         options_refuse(&usage, "--op, --dtype and --source are for list and export");
-    if (args->model && chosen->run == wisdom_import)
+    if (args->model && !filters && chosen->run != wisdom_explain)
         options_refuse(&usage, "--model is for list, explain and export");
     if (args->all && chosen->run != wisdom_explain && chosen->run != wisdom_export)
         options_refuse(&usage, "--all is for explain and export");
@@ -289,7 +316,7 @@ static void check_options(const action *chosen, const void *data)
 
 int command_wisdom(int argc, char **argv)
 {
-    static const action_set set = { &usage, "list, explain, export or import", actions, COUNT_OF(actions),
+    static const action_set set = { &usage, "list, explain, export, import, pull or push", actions, COUNT_OF(actions),
                                     check_options };
     wisdom_args args = { .all = false };
     const option_row rows[] = {
