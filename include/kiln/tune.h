@@ -386,9 +386,9 @@ KILN_API kiln_status kiln_wisdom_import(kiln_service *service, const char *const
                                         kiln_wisdom_tally *out, kiln_report *report);
 
 /* Moves records between the user's and those that machines share on the remote (kiln_options.remote): pull adds the
- * remote's to the user's, push the user's to the remote's. Of two about the same that of the newer toolchain stays, then
- * that of the wider search, then that of more samples, so that the order of machines does not matter. Blocks for the
- * server, and push for other machines that push. *out, which may be NULL, counts what was added.
+ * remote's to the user's, push the user's to the remote's. Of two about the same that of the newer toolchain stays,
+ * then that of the wider search, then that of more samples, so that the order of machines does not matter. Blocks for
+ * the server, and push for other machines that push. *out, which may be NULL, counts what was added.
  * Errors: KILN_EINVAL, KILN_ENOENT (no remote, no store on disk; push: no secret), KILN_EIO (no answer; an answer that
  * is not signed or is damaged; not stored), KILN_ENOMEM. */
 KILN_API kiln_status kiln_wisdom_pull(kiln_service *service, kiln_wisdom_tally *out, kiln_report *report);

@@ -41,9 +41,9 @@ typedef void (*kiln__engine_done)(void *data, int result);
 typedef struct kiln__engine kiln__engine;
 
 /* Results: 0; -ENOENT, there is no such value; -EBUSY, the lease is another's; -ENOTSUP, the server has no leases;
- * -ETIMEDOUT, no answer in time; -EMSGSIZE, the value is longer than value_max; -EACCES, the server refuses this user; -EPERM, it refuses
- * this call; -EBADMSG, the value is of another kind; -ENOBUFS,
- * waiting_max; -EPROTO, the answer is none; -ENOMEM; other negative errno of the connection. Any thread. */
+ * -ETIMEDOUT, no answer in time; -EMSGSIZE, the value is longer than value_max; -EACCES, the server refuses this user;
+ * -EPERM, it refuses this call; -EBADMSG, the value is of another kind; -ENOBUFS, waiting_max; -EPROTO, the answer is
+ * none; -ENOMEM; other negative errno of the connection. Any thread. */
 typedef struct kiln__engine_module {
     uint32_t version; /* KILN__ENGINE_VERSION */
     /* Opens an engine for a URL of one of these kinds; connects at the first call. NULL: `problem` says why. */
@@ -55,8 +55,8 @@ typedef struct kiln__engine_module {
     /* Waits until every call is answered: 0, -ETIMEDOUT. */
     int (*drain)(kiln__engine *engine, uint32_t wait_ms);
     void (*release)(void *value);
-    /* Gives up what is not answered. A thread that the system keeps, by a silent name server, is left behind after 100 ms: it
-     * settles its calls when it can. So the module must stay loaded. */
+    /* Gives up what is not answered. A thread that the system keeps, by a silent name server, is left behind after
+     * 100 ms: it settles its calls when it can. So the module must stay loaded. */
     void (*close)(kiln__engine *engine);
 } kiln__engine_module;
 

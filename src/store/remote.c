@@ -581,7 +581,7 @@ int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *
     const size_t front = result == 0 && kiln__seal_is(value, size) ? KILN__SEAL_SIZE : 0;
     if (result == 0 && !kiln__seal_holds(&self->secrets, name, value, size) && !self->trust) {
         refuse(self, KILN__TROUBLE_UNTRUSTED, name, "it is not signed with a secret of this machine", NULL);
-        result = -EPERM;
+        result = -EKEYREJECTED;
     }
     if (result == 0) {
         *out = kiln__memdup((const uint8_t *)value + front, size - front);

@@ -21,8 +21,8 @@ typedef struct kiln__remote_options {
 kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const kiln__log *log,
                                      kiln__store_counters *counters, char *problem, size_t room);
 
-/* Pushes an entry that another store has, unless the server has the very same, sealed with the first secret. Waits for the
- * answer to that question. */
+/* Pushes an entry that another store has, unless the server has the very same, sealed with the first secret. Waits for
+ * the answer to that question. */
 void kiln__remote_push(kiln__store *store, kiln__blob *blob);
 
 /* Asks for the right to compile what has this digest, which ends by itself after a minute: 0 it is this service's,
@@ -42,8 +42,8 @@ typedef void (*kiln__remote_failed)(void *data, const char *spec, const char *re
  * call; `failed` may be NULL. */
 int kiln__remote_wait(kiln__store *store, uint32_t wait_ms, kiln__remote_failed failed, void *data);
 
-/* Reads and writes a value that is no entry, sealed as one. A read gives a copy, which the caller frees with kiln__free.
- * 0; -ENOENT; -EPERM: it is not sealed as it must be; -EROFS: nothing is written; other troubles. */
+/* Reads and writes a value that is no entry, sealed as one. A read gives a copy, which the caller frees with
+ * kiln__free. 0; -ENOENT; -EKEYREJECTED: it is not sealed as it must be; -EROFS: nothing is written; other troubles. */
 int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *length);
 int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, size_t length);
 

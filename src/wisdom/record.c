@@ -223,7 +223,8 @@ static bool is_better_founded(const kiln__wisdom_entry *old, const kiln__wisdom_
            old->variants > fresh->variants;
 }
 
-/* Of results from several machines the newest compiler's counts, then that of the widest search and the most samples. */
+/* Of results from several machines the newest compiler's counts, then that of the widest search, and of the most
+ * samples. */
 static bool is_better_known(const kiln__wisdom_entry *old, const kiln__wisdom_entry *fresh)
 {
     const int order = kiln__toolchain_compare(old->toolchain, fresh->toolchain);
