@@ -300,9 +300,33 @@ class Blocks(KilnTest):
                                     cwd=self.sandbox.directory, env=env, capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 0, f"{name}\n{result.stderr}")
 
+    def check_yaml(self):
+        """Recipes are YAML, and the variables that they set are Kiln's. Objects of Kubernetes select what they name."""
+        try:
+            import yaml
+        except ImportError:
+            return
+        known = set(re.findall(r'"(KILN_[A-Z_]+)"', read("src/service/options.c")))
+        for block in all_blocks():
+            if block.language != "yaml":
+                continue
+            with self.subTest(block.place):
+                self.assertLessEqual(set(re.findall(r"\bKILN_[A-Z_]+", block.text)), known)
+                objects = list(yaml.safe_load_all(block.text))
+                self.assertTrue(all(isinstance(one, dict) for one in objects))
+                labels = [one["spec"]["template"]["metadata"]["labels"] for one in objects if one.get("kind") == "Deployment"]
+                for one in objects:
+                    if one.get("kind") == "Service":
+                        self.assertIn(one["spec"]["selector"], labels)
+                    pod = one.get("spec", {}).get("template", {}).get("spec", {})
+                    mounted = {mount["name"] for part in ("containers", "initContainers") for container in pod.get(part, [])
+                               for mount in container.get("volumeMounts", [])}
+                    self.assertEqual(mounted, {volume["name"] for volume in pod.get("volumes", [])})
+
     def test_configurations(self):
         for block in self.blocks("ini"):
             configparser.ConfigParser().read_string(block.text, block.place)
+        self.check_yaml()
         nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
         for block in self.blocks("nginx"):
             if nginx is None:
