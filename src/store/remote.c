@@ -470,6 +470,10 @@ static void remote_close(kiln__store *store)
     release_store(self);
 }
 
+static const char secret_advice[] =
+    "it is not used: give all machines the same secret (KILN_REMOTE_SECRET), or say that "
+    "the server is trusted (KILN_TRUST_REMOTE=on)";
+
 static const kiln__store_vtable remote_vtable = {
     .name = "remote",
     .get = remote_get,
@@ -477,10 +481,8 @@ static const kiln__store_vtable remote_vtable = {
     .drop = kiln__store_no_drop, /* another machine may be able to load it */
     .close = remote_close,
     .kind = "remote",
-    .advice = { [KILN__TROUBLE_DAMAGED] = "it is compiled here: remove it from the server if this goes on",
-                [KILN__TROUBLE_UNTRUSTED] =
-                    "it is compiled here: give all machines the same secret (KILN_REMOTE_SECRET), or "
-                    "say that the server is trusted (KILN_TRUST_REMOTE=on)",
+    .advice = { [KILN__TROUBLE_DAMAGED] = "it is not used: remove it from the server if this goes on",
+                [KILN__TROUBLE_UNTRUSTED] = secret_advice,
                 [KILN__TROUBLE_READ] = "kernels are compiled here meanwhile: check the server and KILN_REMOTE",
                 [KILN__TROUBLE_WRITE] = "it is not pushed: check the server's memory and rights" },
 };

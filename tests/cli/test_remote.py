@@ -330,7 +330,7 @@ class Trust:
         self.assertGreaterEqual(totals["stats"]["remote_refused"], least * len(bad))
         self.assertEqual(totals["stats"]["remote_failures"], 0)
         self.assertGreaterEqual(len(totals["told"]), 1)
-        self.assertTrue(all("kiln: warning: remote " in row and "it is compiled here" in row for row in totals["told"]),
+        self.assertTrue(all("kiln: warning: remote " in row and "it is not used" in row for row in totals["told"]),
                         totals["told"])
         return totals
 
