@@ -203,8 +203,9 @@ typedef struct kiln_options {
                                   nothing is pushed */
     kiln_switch trust_remote;  /* KILN_ON: what lies there unsigned is loaded, too; KILN_TRUST_REMOTE; else KILN_OFF */
     kiln_push push;            /* else KILN_PUSH_COMPILED */
-    uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel; else 30 s. The time in
-                               which this process or the machine is stopped does not count */
+    uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel, and again for another
+                                  machine; else 30 s. For a process the time in which this one or the machine is stopped
+                                  does not count */
 
     /* Compile workers */
     kiln_isolate isolate;
@@ -227,7 +228,8 @@ KILN_API KILN_MUST_USE kiln_status kiln_open(kiln_service **out, const kiln_opti
 
 /* Closes a service and frees what it owns, devices included. It must be the last call with the service, after its specs
  * are freed. Kernels and programs stay valid until they are released, queues and live handles until they are closed.
- * Pending requests end with KILN_ECANCELED. Blocks until the compiles that submitted requests began are done. */
+ * Pending requests end with KILN_ECANCELED. Blocks until the compiles that submitted requests began are done, and up to
+ * 350 ms for what is on its way to a remote. */
 KILN_API void kiln_close(kiln_service *service);
 
 /* Counters of a service since kiln_open. They only grow. */

@@ -141,7 +141,9 @@ typedef struct kiln_kernel kiln_kernel;
  *
  * Blocks about 0.05 us for a loaded program, a quarter of a millisecond for a stored one, and tens of milliseconds for
  * a compile. Once a second a get with open geometry looks at the files of wisdom, some 50 us. The first use of a GPU or
- * of a compiler takes longer. Every call looks at the files that a source reads.
+ * of a compiler takes longer. Every call looks at the files that a source reads. A remote is asked a few questions for
+ * what no store has, 250 ms at most for each; and where another machine compiles, the call waits for that as for
+ * another process (kiln_options.lock_wait_ms).
  *
  * Open geometry is chosen by the current wisdom, or else by the template's defaults. A get asks wisdom for its
  * device. A build asks for a device that is open, or else for the target (docs/tuning.md), so that a warmed cache is

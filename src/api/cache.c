@@ -141,6 +141,7 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
 kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn failed, void *data,
                            kiln_report *report)
 {
+    KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
     if (service->tiers.remote == NULL)
         return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no remote%s%s",

@@ -321,8 +321,8 @@ static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
             continue;
         memcpy(wanted->key.toolchain, list->toolchain, sizeof(wanted->key.toolchain));
         kernel = kiln__tiers_get(tiers, &wanted->key, &wanted->out->tier, why);
-        if (kernel != NULL && wanted->builder->push && tiers->remote != NULL)
-            kiln__remote_push(tiers->remote, all.of[all.count - 1]);
+        if (kernel != NULL && wanted->builder->push && wanted->builder->tiers->remote != NULL)
+            kiln__remote_push(wanted->builder->tiers->remote, all.of[all.count - 1]);
         if (kernel != NULL && all.count > 1)
             merged = merge_reads(wanted, list, &all, current->data, current->length);
         if (merged != NULL)

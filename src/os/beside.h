@@ -14,7 +14,7 @@ typedef enum kiln__beside_result {
 
 /* End it with kiln__text_fini(&looked). */
 typedef struct kiln__beside {
-    char path[PATH_MAX]; /* absolute, links resolved */
+    char path[PATH_MAX]; /* absolute; of a file that was found, links resolved */
     char why[128];
     kiln__text looked; /* paths, with ", " between; failed: out of memory */
 } kiln__beside;

@@ -92,6 +92,15 @@ bool kiln__dylib_pin(const kiln__dylib *library)
     return library->name[0] && touch_library(library->name, RTLD_NODELETE);
 }
 
+bool kiln__dylib_pin_own(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL || map->l_name == NULL)
+        return false;
+    return map->l_name[0] == '\0' || touch_library(map->l_name, RTLD_NODELETE);
+}
+
 void kiln__dylib_close(kiln__dylib *library)
 {
     if (!library)

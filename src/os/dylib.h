@@ -21,6 +21,9 @@ void kiln__dylib_close(kiln__dylib *library);
 /* Keeps it loaded for the rest of the process, closed or not. False: the loader does not find it again by its name. */
 bool kiln__dylib_pin(const kiln__dylib *library);
 
+/* The same for the shared library that an address lies in. True where that is a program, which stays loaded anyway. */
+bool kiln__dylib_pin_own(const void *address);
+
 /* Address of a symbol, NULL if missing. */
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name);
 

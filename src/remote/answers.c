@@ -22,7 +22,7 @@ int kiln__redis_refusal(const char *text)
                   { "ERR Client sent AUTH", -EACCES },
                   { "ERR DB index", -EINVAL },
                   { "ERR invalid DB index", -EINVAL },
-                  { "LOADING", -EHOSTDOWN } };
+                  { "LOADING", -EREMOTEIO } };
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (strncmp(text, known[i].word, strlen(known[i].word)) == 0)
             return known[i].result;
@@ -36,9 +36,9 @@ int kiln__redis_check_next(const redisReader *reader, size_t value_max)
         return 0;
     if (next == end)
         return -EAGAIN;
-    if (strchr("+-:$_", *next) == NULL)
+    if (*next == '\0' || strchr("+-:$_", *next) == NULL)
         return -EPROTO;
-    if (memchr(next, '\n', (size_t)(end - next)) == NULL)
+    if (memmem(next, (size_t)(end - next), "\r\n", 2) == NULL)
         return end - next > LONGEST_LINE ? -EPROTO : -EAGAIN;
     if (*next != '$')
         return 0;

@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECTIONS = 4, PUT_TIMES = 20 };
+enum { CONNECTIONS = 4, PUTS = 2, PUT_TIMES = 20 }; /* PUTS at once, so that they keep no get waiting */
 
 typedef struct http_engine {
     kiln__engine base;
     CURLM *multi;
-    kiln__remote_list waiting;
+    kiln__remote_list waiting, puts;
+    unsigned putting;              /* puts that run */
     kiln__remote_request *running; /* through `next`, in no order */
     char url[512];                 /* ends with '/' */
 } http_engine;
@@ -126,6 +127,8 @@ static CURL *prepare(http_engine *engine, transfer *self)
     if (request->verb == KILN__ENGINE_EXISTS)
         curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
     if (put) {
+        curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L); /* bytes a second, for one second */
+        curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 1L);
         curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->length);
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, give_value);
@@ -191,6 +194,7 @@ static void begin(http_engine *engine, kiln__remote_request *request)
         kiln__remote_settle(&engine->base, request, -ENOMEM);
         return;
     }
+    engine->putting += request->verb == KILN__ENGINE_PUT;
     request->handle = curl;
     request->next = engine->running;
     engine->running = request;
@@ -205,9 +209,14 @@ static void finish(http_engine *engine, CURL *curl, int result)
             *at = self->request->next;
             break;
         }
+    engine->putting -= self->request->verb == KILN__ENGINE_PUT;
     curl_multi_remove_handle(engine->multi, curl);
     curl_easy_cleanup(curl);
+    const bool lost = self->request->verb == KILN__ENGINE_PUT &&
+                      (result == -ETIMEDOUT || result == -ECONNREFUSED || result == -ECONNRESET);
     kiln__remote_settle(&engine->base, self->request, result);
+    if (lost) /* the rest would take as long, one after the other */
+        kiln__remote_settle_all(&engine->base, &engine->puts, result);
     free(self);
 }
 
@@ -229,13 +238,21 @@ static void run(kiln__engine *base)
     while (kiln__remote_collect(base, &engine->waiting)) {
         int running;
         for (kiln__remote_request *request; (request = kiln__remote_take_first(&engine->waiting)) != NULL;)
-            begin(engine, request);
+            if (request->verb == KILN__ENGINE_PUT)
+                kiln__remote_append(&engine->puts, request);
+            else
+                begin(engine, request);
+        while (engine->putting < PUTS && engine->puts.first != NULL)
+            begin(engine, kiln__remote_take_first(&engine->puts));
         curl_multi_perform(engine->multi, &running);
         finish_done(engine);
+        if (engine->putting < PUTS && engine->puts.first != NULL)
+            continue;
         struct curl_waitfd wake = { .fd = base->wake, .events = CURL_WAIT_POLLIN };
         curl_multi_poll(engine->multi, &wake, 1, engine->running != NULL ? 1000 : 60000, NULL);
     }
     kiln__remote_settle_all(base, &engine->waiting, -ECANCELED);
+    kiln__remote_settle_all(base, &engine->puts, -ECANCELED);
     while (engine->running != NULL)
         finish(engine, engine->running->handle, -ECANCELED);
 }

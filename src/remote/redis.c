@@ -9,15 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 typedef struct redis_engine {
     kiln__engine base;
     kiln__url url;
     bool local; /* the path is that of a socket of this machine */
     redisContext *context;
+    unsigned logins;                 /* answers to log_in that are to come before those of the calls */
     kiln__remote_list waiting, sent; /* in the order of their answers */
     uint64_t progress;               /* when bytes were last read or written */
-    uint64_t oldest;                 /* when the last call was sent, or answered */
+    uint64_t step;                   /* when the last call was sent, or answered */
 } redis_engine;
 
 static const char *const schemes[] = { "redis", "valkey", "redis+unix", NULL };
@@ -34,7 +36,8 @@ static bool init(kiln__engine *base, const char *url, char *problem, size_t room
     engine->local = strncmp(url, "redis+unix:", strlen("redis+unix:")) == 0;
     const char *path = engine->url.path;
     const bool numbered = path[0] == '\0' || path[1] == '\0' || (strtol(path + 1, &rest, 10) >= 0 && *rest == '\0');
-    if (engine->local ? path[0] == '\0' : engine->url.host[0] == '\0' || !numbered) {
+    if (engine->local ? path[0] == '\0' || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path)
+                      : engine->url.host[0] == '\0' || !numbered) {
         snprintf(problem, room, "expected redis://[[user]:password@]host[:port][/number] or redis+unix:///path");
         return false;
     }
@@ -48,33 +51,32 @@ static void disconnect(redis_engine *engine, int result)
     if (engine->context != NULL)
         redisFree(engine->context);
     engine->context = NULL;
+    engine->logins = 0;
+    kiln__remote_request *first = kiln__remote_take_first(&engine->sent);
+    if (first != NULL)
+        kiln__remote_settle(&engine->base, first, result);
+    if (result == -EMSGSIZE) /* of the first one's value, which says nothing of the others */
+        result = -ECANCELED;
     kiln__remote_settle_all(&engine->base, &engine->sent, result);
 }
 
-/* Asks before the connection is used for calls, and waits. */
-static int ask_now(redisContext *context, int count, const char **words)
-{
-    redisReply *reply = redisCommandArgv(context, count, words, NULL);
-    int result = reply == NULL && context->err == REDIS_ERR_IO ? -errno : -EPROTO;
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
-        result = kiln__redis_refusal(reply->str);
-    else if (reply != NULL && reply->type == REDIS_REPLY_STATUS)
-        result = 0;
-    freeReplyObject(reply);
-    return result == -EAGAIN ? -ETIMEDOUT : result; /* hiredis lets the socket time out */
-}
-
-static int log_in(const redis_engine *engine, redisContext *context)
+/* Names the user and the database. The answers come first, and are checked as all others. */
+static bool log_in(redis_engine *engine)
 {
     const kiln__url *url = &engine->url;
     const char *with_user[] = { "AUTH", url->user, url->password }, *without[] = { "AUTH", url->password };
     const char *select[] = { "SELECT", url->path + 1 };
-    int result = 0;
-    if (url->password[0] != '\0')
-        result = url->user[0] != '\0' ? ask_now(context, 3, with_user) : ask_now(context, 2, without);
-    if (result == 0 && !engine->local && url->path[0] != '\0' && url->path[1] != '\0')
-        result = ask_now(context, 2, select);
-    return result;
+    bool good = true;
+    if (url->password[0] != '\0') {
+        good = url->user[0] != '\0' ? redisAppendCommandArgv(engine->context, 3, with_user, NULL) == REDIS_OK
+                                    : redisAppendCommandArgv(engine->context, 2, without, NULL) == REDIS_OK;
+        engine->logins++;
+    }
+    if (good && !engine->local && url->path[0] != '\0' && url->path[1] != '\0') {
+        good = redisAppendCommandArgv(engine->context, 2, select, NULL) == REDIS_OK;
+        engine->logins++;
+    }
+    return good;
 }
 
 static int connect_now(redis_engine *engine)
@@ -90,13 +92,13 @@ static int connect_now(redis_engine *engine)
     if (context != NULL && context->err == REDIS_ERR_IO)
         result = errno == EINPROGRESS || errno == EAGAIN ? -ETIMEDOUT
                  : errno == ENOENT || errno == 0         ? -ECONNREFUSED /* no such socket */
+                 : errno == EHOSTDOWN                    ? -EHOSTUNREACH
                                                          : -errno;
-    if (result == 0 && (fcntl(context->fd, F_SETFD, FD_CLOEXEC) != 0 || redisSetTimeout(context, wait) != REDIS_OK))
-        result = -EIO;
-    if (result == 0)
-        result = log_in(engine, context);
-    if (result == 0 && fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK) != 0)
+    if (result == 0 && (fcntl(context->fd, F_SETFD, FD_CLOEXEC) != 0 ||
+                        fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK) != 0))
         result = -errno;
+    if (result == 0 && !engine->local)
+        redisEnableKeepAlive(context);
     if (result != 0) {
         if (context != NULL)
             redisFree(context);
@@ -104,8 +106,10 @@ static int connect_now(redis_engine *engine)
     }
     context->flags &= ~REDIS_BLOCK; /* a read that finds nothing is no error */
     engine->context = context;
-    engine->progress = kiln__remote_now();
-    return 0;
+    if (log_in(engine))
+        return 0;
+    disconnect(engine, -ENOMEM);
+    return -ENOMEM;
 }
 
 /* ---- Questions */
@@ -155,11 +159,12 @@ static void send_waiting(redis_engine *engine)
         return;
     }
     if (engine->sent.first == NULL)
-        engine->progress = engine->oldest = kiln__remote_now();
+        engine->progress = engine->step = kiln__remote_now();
     for (kiln__remote_request *request; (request = kiln__remote_take_first(&engine->waiting)) != NULL;) {
         kiln__remote_append(&engine->sent, request);
         if (!append(engine, request)) {
             disconnect(engine, -ENOMEM);
+            kiln__remote_settle_all(&engine->base, &engine->waiting, -ENOMEM);
             return;
         }
     }
@@ -167,27 +172,43 @@ static void send_waiting(redis_engine *engine)
 
 /* ---- Answers */
 
-/* Settles what has been answered. 0, or the trouble with the connection. */
+/* Takes one answer. 0, or the trouble with the connection. */
+static int take_answer(redis_engine *engine, const redisReply *reply)
+{
+    kiln__remote_request *request;
+    engine->step = kiln__remote_now();
+    if (engine->logins > 0) {
+        engine->logins--;
+        return reply->type == REDIS_REPLY_STATUS  ? 0
+               : reply->type == REDIS_REPLY_ERROR ? kiln__redis_refusal(reply->str)
+                                                  : -EPROTO;
+    }
+    request = kiln__remote_take_first(&engine->sent);
+    const int result = kiln__redis_result(request, reply);
+    kiln__remote_settle(&engine->base, request, result);
+    return result == -EPROTO ? result : 0;
+}
+
+/* Takes all answers that are there. 0, or the trouble with the connection. */
 static int read_answers(redis_engine *engine)
 {
+    const redisReader *reader = engine->context->reader;
     int error = 0;
-    while ((error = kiln__redis_check_next(engine->context->reader, engine->base.options.value_max)) == 0) {
+    while (error == 0) {
         void *reply = NULL;
+        if (engine->sent.first == NULL && engine->logins == 0)
+            return reader->len > reader->pos ? -EPROTO : 0; /* nobody asked */
+        error = kiln__redis_check_next(reader, engine->base.options.value_max);
+        if (error == -EMSGSIZE && engine->logins > 0)
+            error = -EPROTO; /* which concerns all calls */
+        if (error != 0)
+            break;
         if (redisReaderGetReply(engine->context->reader, &reply) != REDIS_OK)
             return -EPROTO;
         if (reply == NULL)
             return 0;
-        kiln__remote_request *request = kiln__remote_take_first(&engine->sent);
-        if (request == NULL) {
-            freeReplyObject(reply);
-            return -EPROTO; /* nobody asked */
-        }
-        const int result = kiln__redis_result(request, reply);
+        error = take_answer(engine, reply);
         freeReplyObject(reply);
-        engine->oldest = kiln__remote_now();
-        kiln__remote_settle(&engine->base, request, result);
-        if (result == -EPROTO)
-            return result;
     }
     return error == -EAGAIN ? 0 : error;
 }
@@ -196,17 +217,17 @@ static int read_answers(redis_engine *engine)
 
 static int until_late(const redis_engine *engine)
 {
-    if (engine->sent.first == NULL)
+    if (engine->sent.first == NULL && engine->logins == 0)
         return -1;
     const uint32_t answer = engine->base.options.answer_ms;
-    const uint64_t silent = engine->progress + answer, slow = engine->oldest + SLOWEST * (uint64_t)answer,
+    const uint64_t silent = engine->progress + answer, slow = engine->step + SLOWEST * (uint64_t)answer,
                    late = silent < slow ? silent : slow, now = kiln__remote_now();
     return late > now ? (int)(late - now) : 0;
 }
 
 static int transfer(redis_engine *engine, short events)
 {
-    int written = 0, error = 0;
+    int error = 0;
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) {
         if (redisBufferRead(engine->context) != REDIS_OK)
             return -ECONNRESET;
@@ -214,9 +235,9 @@ static int transfer(redis_engine *engine, short events)
         error = read_answers(engine);
     }
     if (error == 0 && (events & POLLOUT) != 0) {
-        if (redisBufferWrite(engine->context, &written) != REDIS_OK)
+        if (redisBufferWrite(engine->context, NULL) != REDIS_OK)
             return -ECONNRESET;
-        engine->progress = engine->oldest = kiln__remote_now();
+        engine->progress = engine->step = kiln__remote_now();
     }
     return error;
 }

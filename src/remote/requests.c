@@ -148,8 +148,11 @@ static bool start(kiln__engine *engine)
 /* Under the lock. */
 static int submit(kiln__engine *engine, kiln__remote_request *request)
 {
-    if (!request->synchronous && engine->waiting_bytes + request->length > engine->options.waiting_max)
+    if (!request->synchronous && request->verb != KILN__ENGINE_GIVE && /* which is short, and others wait for it */
+        engine->waiting_bytes + request->length > engine->options.waiting_max)
         return -ENOBUFS;
+    if (engine->closing)
+        return -ECANCELED;
     if (!start(engine))
         return -EAGAIN;
     engine->open++;
@@ -253,6 +256,8 @@ static void end(kiln__engine *engine)
         close(engine->wake);
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->settled);
+    if (engine->options.url != NULL) /* it may have a password */
+        explicit_bzero((char *)engine->options.url, strlen(engine->options.url));
     free((char *)engine->options.url);
     free(engine);
 }

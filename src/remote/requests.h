@@ -18,7 +18,7 @@ typedef struct kiln__remote_request {
     void *answer; /* of a get; malloc */
     size_t answer_length;
     int result;
-    bool settled, left; /* guarded by the list's lock */
+    bool settled, left; /* guarded by the engine's lock */
     bool synchronous;
     kiln__engine_done done;
     void *data;
@@ -52,9 +52,9 @@ typedef struct kiln__engine_kind {
     size_t size;                /* of its engine */
     /* Reads the URL into the engine. False: `problem` says why. */
     bool (*init)(kiln__engine *engine, const char *url, char *problem, size_t room);
-    /* The thread: until kiln__remote_is_closing. */
+    /* The thread: until kiln__remote_collect says that the engine is to end. */
     void (*run)(kiln__engine *engine);
-    void (*fini)(kiln__engine *engine);
+    void (*fini)(kiln__engine *engine); /* also after an init that failed */
 } kiln__engine_kind;
 
 extern const kiln__engine_kind kiln__redis_kind, kiln__http_kind;

@@ -1,12 +1,13 @@
 #include "remote/url.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int hex_digit(char c)
 {
-    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 0x20) : NULL;
+    const char *digits = "0123456789abcdef", *found = isxdigit((unsigned char)c) ? strchr(digits, tolower(c)) : NULL;
     return found != NULL ? (int)(found - digits) : -1;
 }
 
@@ -45,7 +46,7 @@ static bool read_port(kiln__url *out, const char *from, const char *end)
     char *rest;
     const long port = strtol(from, &rest, 10);
     out->port = (int)port;
-    return rest == end && rest > from && port > 0 && port < 65536;
+    return rest == end && isdigit((unsigned char)*from) && port > 0 && port < 65536;
 }
 
 static bool read_host(kiln__url *out, const char *from, const char *end)

@@ -21,10 +21,12 @@ void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin ori
 {
     if (store == NULL)
         return;
-    service->origins[service->tiers.count] = origin;
+    if (service->tiers.count < KILN__TIERS_MAX)
+        service->origins[service->tiers.count] = origin;
     if (origin == KILN_ORIGIN_REMOTE)
-        service->tiers.remote = store;
-    kiln__tiers_add(&service->tiers, store);
+        kiln__tiers_add_remote(&service->tiers, store);
+    else
+        kiln__tiers_add(&service->tiers, store);
     kiln__tiers_borrow_local(&service->local, &service->tiers);
 }
 

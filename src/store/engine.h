@@ -42,8 +42,9 @@ typedef struct kiln__engine kiln__engine;
 
 /* Results: 0; -ENOENT, there is no such value; -EBUSY, the lease is another's; -ENOTSUP, the server has no leases;
  * -ETIMEDOUT, no answer in time; -EMSGSIZE, the value is longer than value_max; -EACCES, the server refuses this user;
- * -EPERM, it refuses this call; -EBADMSG, the value is of another kind; -ENOBUFS, waiting_max; -EPROTO, the answer is
- * none; -ENOMEM; other negative errno of the connection. Any thread. */
+ * -EPERM, it refuses this call; -EBADMSG, the value is of another kind; -ENOBUFS, waiting_max; -ENOSPC, -EROFS, the
+ * server cannot take it; -EREMOTEIO, it failed; -EPROTO, the answer is none; -ECANCELED, the engine or the connection
+ * was given up for another reason; -ENOMEM; other negative errno of the connection. Any thread. */
 typedef struct kiln__engine_module {
     uint32_t version; /* KILN__ENGINE_VERSION */
     /* Opens an engine for a URL of one of these kinds; connects at the first call. NULL: `problem` says why. */

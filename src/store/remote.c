@@ -8,16 +8,21 @@
 #include "os/dylib.h"
 #include "store/seal.h"
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     CONNECT_MS = 100,
     WAIT_MS = 250, /* of a caller */
     PATIENCE_MS = 30000,
+    RETRY_MS = 5000, /* of waiting for a server that failed, in all, where pushes are patient */
+    PAUSE_MS = 20,
+    NOT_ASKED = INT_MIN, /* the breaker is open */
     LEASE_MS = 60000,
     BREAK_MS = 1000,
     BREAK_MOST_MS = 60000,
@@ -42,7 +47,9 @@ typedef struct remote_store {
     bool trust, writes, patient;
     char token[TOKEN_SIZE];  /* of leases */
     atomic_uint refs;        /* the owner's, and one of each push that is on its way */
-    atomic_bool closed;      /* log and counters are gone */
+    pthread_mutex_t closing; /* held while log and counters are used on the engine's thread */
+    bool closed;             /* they are gone; guarded by `closing` */
+    atomic_uint retry_ms;    /* of RETRY_MS, used so far */
     pthread_mutex_t lock;    /* guards what follows */
     uint64_t broken_until;   /* ms; 0: the breaker is closed */
     uint64_t break_ms;       /* how long it was opened last */
@@ -87,8 +94,11 @@ static bool may_ask(remote_store *self, unsigned *turn)
 /* What a result says of the server. */
 typedef enum verdict { WORKS, SAYS_NOTHING, BROKEN } verdict;
 
-static verdict judge(int result)
+static verdict judge(int result, kiln__engine_verb verb)
 {
+    const bool reads = verb == KILN__ENGINE_GET || verb == KILN__ENGINE_EXISTS;
+    if (!reads && (result == -EREMOTEIO || result == -EACCES)) /* who may not write reads on */
+        return SAYS_NOTHING;
     switch (result) {
     case 0:
     case -ENOENT:
@@ -103,7 +113,7 @@ static verdict judge(int result)
     case -ENOBUFS:
     case -ENOMEM:
     case -ECANCELED:
-    case -EHOSTDOWN: /* it was not asked */
+    case NOT_ASKED:
         return SAYS_NOTHING;
     default:
         return BROKEN;
@@ -111,9 +121,9 @@ static verdict judge(int result)
 }
 
 /* Of questions that were on their way together the first failure counts. */
-static void note_result(remote_store *self, int result, unsigned turn)
+static void note_result(remote_store *self, int result, kiln__engine_verb verb, unsigned turn)
 {
-    const verdict found = judge(result);
+    const verdict found = judge(result, verb);
     pthread_mutex_lock(&self->lock);
     if (found == WORKS && turn == self->breaks)
         self->broken_until = self->break_ms = 0;
@@ -132,12 +142,12 @@ static int ask(remote_store *self, const kiln__engine_call *call, void **value, 
 {
     unsigned turn;
     if (!may_ask(self, &turn))
-        return -EHOSTDOWN;
+        return NOT_ASKED;
     const uint64_t start = kiln__cpu_now_ns();
     const int result = self->module->ask(self->engine, call, WAIT_MS, value, length);
     atomic_fetch_add_explicit(&self->counts.wait_ns, kiln__cpu_now_ns() - start, memory_order_relaxed);
-    note_result(self, result, turn);
-    if (judge(result) == BROKEN || (result == -EPERM && call->verb == KILN__ENGINE_GET))
+    note_result(self, result, call->verb, turn);
+    if (judge(result, call->verb) == BROKEN || (result == -EPERM && call->verb == KILN__ENGINE_GET))
         kiln__store_note(&self->base, KILN__TROUBLE_READ, "", kiln__store_error_text(result), NULL);
     return result;
 }
@@ -207,8 +217,9 @@ static kiln__blob *get_exact(remote_store *self, const kiln__key *key, kiln__mis
     kiln__blob *blob = NULL;
     name_digest(name, key->digest, key->toolchain);
     const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
-    count(&self->counts.gets);
     const int result = ask(self, &call, &value, &length);
+    if (result != NOT_ASKED)
+        count(&self->counts.gets);
     if (result == 0)
         blob = open_value(self, key, name, value, length, why);
     else if (result == -EMSGSIZE)
@@ -249,8 +260,11 @@ static kiln__blob *remote_get(kiln__store *store, const kiln__key *key, bool old
 /* A push on its way. */
 typedef struct push {
     remote_store *store;
-    unsigned turn;       /* of the breaker */
-    failed_push *record; /* made before, so that a failure needs no memory */
+    unsigned turn;        /* of the breaker */
+    bool names;           /* the entry is there, and this is the name of its toolchain */
+    failed_push *record;  /* made before, so that a failure needs no memory */
+    char name[NAME_SIZE]; /* of the toolchain's name on the server */
+    char toolchain[KILN__ENTRY_TOOLCHAIN_SIZE];
 } push;
 
 static void release_store(remote_store *self)
@@ -262,6 +276,7 @@ static void release_store(remote_store *self)
         kiln__free(item);
     kiln__secrets_forget(&self->secrets);
     pthread_mutex_destroy(&self->lock);
+    pthread_mutex_destroy(&self->closing);
     kiln__store_free(&self->base);
 }
 
@@ -279,18 +294,47 @@ static bool keep_failure(remote_store *store, failed_push *record, int result)
     return kept;
 }
 
+/* Counts the end of a push. True: the failure keeps the record. */
+static bool note_end(push *self, int result)
+{
+    remote_store *store = self->store;
+    note_result(store, result, KILN__ENGINE_PUT, self->turn);
+    if (result == 0) {
+        if (!self->names)
+            count(&store->counts.pushes);
+        return false;
+    }
+    count(&store->counts.push_failures);
+    if (result != NOT_ASKED)
+        kiln__store_note(&store->base, KILN__TROUBLE_WRITE, "", kiln__store_error_text(result), NULL);
+    return keep_failure(store, self->record, result);
+}
+
+static void end_push(void *data, int result);
+
+/* Sends the name of the toolchain behind its entry. */
+static void send_toolchain(push *self)
+{
+    const kiln__engine_call call = {
+        .verb = KILN__ENGINE_PUT, .name = self->name, .value = self->toolchain, .length = strlen(self->toolchain)
+    };
+    self->names = true;
+    const int result = self->store->module->send(self->store->engine, &call, end_push, self);
+    if (result != 0)
+        end_push(self, result);
+}
+
 /* On the engine's thread, which may outlive the store's owner. */
 static void end_push(void *data, int result)
 {
     push *self = data;
     remote_store *store = self->store;
-    bool kept = false;
-    if (!atomic_load(&store->closed)) {
-        note_result(store, result, self->turn);
-        count(result == 0 ? &store->counts.pushes : &store->counts.push_failures);
-        if (result != 0 && result != -EHOSTDOWN)
-            kiln__store_note(&store->base, KILN__TROUBLE_WRITE, "", kiln__store_error_text(result), NULL);
-        kept = result != 0 && keep_failure(store, self->record, result);
+    pthread_mutex_lock(&store->closing);
+    const bool closed = store->closed, kept = !closed && note_end(self, result);
+    pthread_mutex_unlock(&store->closing);
+    if (result == 0 && !self->names && !closed) {
+        send_toolchain(self);
+        return;
     }
     if (!kept)
         kiln__free(self->record);
@@ -307,56 +351,81 @@ static push *new_push(remote_store *store, const kiln__blob *blob)
     if (made == NULL || record == NULL) {
         kiln__free(made);
         kiln__free(record);
+        count(&store->counts.push_failures);
         return NULL;
     }
     if (length > 0)
         memcpy(record->spec, spec->data, length);
     *made = (push){ .store = store, .record = record };
+    name_digest(made->name, blob->entry.key.digest, "");
+    memcpy(made->toolchain, blob->entry.key.toolchain, sizeof(made->toolchain));
     atomic_fetch_add(&store->refs, 1);
     return made;
 }
 
-/* Sends, and waits for room where the store is patient. */
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+}
+
+/* Waits for room where the store is patient. */
 static int send_call(remote_store *self, const kiln__engine_call *call, kiln__engine_done done, void *data)
 {
     int result = self->module->send(self->engine, call, done, data);
-    if (result == -ENOBUFS && self->patient && self->module->drain(self->engine, PATIENCE_MS) == 0)
+    for (int waited = 0; result == -ENOBUFS && self->patient && waited < PATIENCE_MS; waited += PAUSE_MS) {
+        pause_ms(PAUSE_MS);
         result = self->module->send(self->engine, call, done, data);
+    }
     return result;
 }
 
-/* A blob behind its seal, kiln__free; NULL: out of memory. */
-static uint8_t *seal_blob(const remote_store *self, const char *name, const kiln__blob *blob)
+/* Waits until a server that failed may be asked again, where the store is patient, some seconds in all. */
+static void await_server(remote_store *self)
 {
-    uint8_t *sealed = kiln__alloc(KILN__SEAL_SIZE + blob->length);
+    while (self->patient && atomic_load(&self->retry_ms) < RETRY_MS) {
+        pthread_mutex_lock(&self->lock);
+        const bool open = now_ms() < self->broken_until;
+        pthread_mutex_unlock(&self->lock);
+        if (!open)
+            return;
+        pause_ms(PAUSE_MS);
+        atomic_fetch_add(&self->retry_ms, PAUSE_MS);
+    }
+}
+
+static int send_push(remote_store *self, push *going, const kiln__engine_call *call)
+{
+    const int result = may_ask(self, &going->turn) ? send_call(self, call, end_push, going) : NOT_ASKED;
+    if (result != 0)
+        end_push(going, result);
+    return result;
+}
+
+/* Bytes behind their seal, kiln__free; NULL: out of memory. */
+static uint8_t *seal_bytes(const remote_store *self, const char *name, const void *bytes, size_t length)
+{
+    uint8_t *sealed = kiln__alloc(KILN__SEAL_SIZE + length);
     if (sealed == NULL)
         return NULL;
-    kiln__seal_make(sealed, &self->secrets, name, blob->bytes, blob->length);
-    memcpy(sealed + KILN__SEAL_SIZE, blob->bytes, blob->length);
+    kiln__seal_make(sealed, &self->secrets, name, bytes, length);
+    memcpy(sealed + KILN__SEAL_SIZE, bytes, length);
     return sealed;
 }
 
 static int push_sealed(remote_store *self, const char *name, const uint8_t *sealed, const kiln__blob *blob)
 {
-    const kiln__key *key = &blob->entry.key;
-    char named[NAME_SIZE];
     push *going = new_push(self, blob);
-    if (going == NULL)
-        return -ENOMEM;
-    const kiln__engine_call entry = {
+    const kiln__engine_call call = {
         .verb = KILN__ENGINE_PUT, .name = name, .value = sealed, .length = KILN__SEAL_SIZE + blob->length
     };
-    const int result = may_ask(self, &going->turn) ? send_call(self, &entry, end_push, going) : -EHOSTDOWN;
-    if (result != 0) {
-        end_push(going, result);
-        return result;
+    if (going == NULL)
+        return -ENOMEM;
+    if (call.length > VALUE_MAX) {
+        end_push(going, -EMSGSIZE);
+        return -EMSGSIZE;
     }
-    name_digest(named, key->digest, "");
-    const kiln__engine_call toolchain = {
-        .verb = KILN__ENGINE_PUT, .name = named, .value = key->toolchain, .length = strlen(key->toolchain)
-    };
-    send_call(self, &toolchain, NULL, NULL);
-    return 0;
+    await_server(self);
+    return send_push(self, going, &call);
 }
 
 static int remote_put(kiln__store *store, kiln__blob *blob, bool replace)
@@ -367,10 +436,31 @@ static int remote_put(kiln__store *store, kiln__blob *blob, bool replace)
     if (!self->writes || !kiln__entry_travels(&blob->entry))
         return -EROFS;
     name_digest(name, blob->entry.key.digest, blob->entry.key.toolchain);
-    uint8_t *sealed = seal_blob(self, name, blob);
+    uint8_t *sealed = seal_bytes(self, name, blob->bytes, blob->length);
+    if (sealed == NULL)
+        count(&self->counts.push_failures);
     const int result = sealed != NULL ? push_sealed(self, name, sealed, blob) : -ENOMEM;
     kiln__free(sealed);
     return result;
+}
+
+/* A server may have forgotten which toolchain made an entry that it has. */
+static void repair_toolchain(remote_store *self, const kiln__blob *blob)
+{
+    const char *toolchain = blob->entry.key.toolchain;
+    char name[NAME_SIZE];
+    void *value = NULL;
+    size_t length = 0;
+    name_digest(name, blob->entry.key.digest, "");
+    const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
+    const int result = ask(self, &call, &value, &length);
+    const bool equal = result == 0 && length == strlen(toolchain) && memcmp(value, toolchain, length) == 0;
+    push *going = equal ? NULL : new_push(self, blob);
+    self->module->release(value);
+    if (going != NULL && may_ask(self, &going->turn))
+        send_toolchain(going);
+    else if (going != NULL)
+        end_push(going, NOT_ASKED);
 }
 
 void kiln__remote_push(kiln__store *store, kiln__blob *blob)
@@ -382,13 +472,20 @@ void kiln__remote_push(kiln__store *store, kiln__blob *blob)
     if (!self->writes || !kiln__entry_travels(&blob->entry))
         return;
     name_digest(name, blob->entry.key.digest, blob->entry.key.toolchain);
-    uint8_t *sealed = seal_blob(self, name, blob);
+    uint8_t *sealed = seal_bytes(self, name, blob->bytes, blob->length);
+    if (sealed == NULL) {
+        count(&self->counts.push_failures);
+        return;
+    }
+    await_server(self);
     const kiln__engine_call call = { .verb = KILN__ENGINE_GET, .name = name };
-    const int result = sealed != NULL ? ask(self, &call, &value, &length) : -ENOMEM;
+    const int result = ask(self, &call, &value, &length);
     const bool equal = result == 0 && length == KILN__SEAL_SIZE + blob->length && memcmp(value, sealed, length) == 0;
     self->module->release(value);
-    if (sealed != NULL && !equal)
+    if (!equal)
         push_sealed(self, name, sealed, blob);
+    else
+        repair_toolchain(self, blob);
     kiln__free(sealed);
 }
 
@@ -404,9 +501,10 @@ int kiln__remote_wait(kiln__store *store, uint32_t wait_ms, kiln__remote_failed 
     LL_FOREACH_SAFE (first, item, next) {
         if (failed != NULL)
             failed(data, item->spec,
-                   item->result == -ENOBUFS     ? "the server does not keep up"
-                   : item->result == -EHOSTDOWN ? "the server failed a moment before"
-                                                : kiln__store_error_text(item->result));
+                   item->result == -ENOBUFS    ? "the server does not keep up"
+                   : item->result == NOT_ASKED ? "the server failed a moment before"
+                   : item->result == -EMSGSIZE ? "it is longer than an entry on a server may be"
+                                               : kiln__store_error_text(item->result));
         kiln__free(item);
     }
     return result;
@@ -433,11 +531,13 @@ int kiln__remote_lease(kiln__store *store, const uint8_t digest[KILN__DIGEST_SIZ
     const bool useless = now_ms() < self->no_lease_until;
     pthread_mutex_unlock(&self->lock);
     if (useless)
-        return -ETIMEDOUT;
+        return -ENOTSUP;
     const kiln__engine_call call = lease_call(self, KILN__ENGINE_TAKE, name, digest);
     const int result = ask(self, &call, NULL, NULL);
     if (result == 0 || result == -EBUSY)
         count(result == 0 ? &self->counts.leases : &self->counts.lease_waits);
+    else if (result != NOT_ASKED && judge(result, KILN__ENGINE_TAKE) == BROKEN)
+        kiln__remote_give(store, digest); /* the server may have given it, too late */
     return result;
 }
 
@@ -464,7 +564,9 @@ static void remote_close(kiln__store *store)
     remote_store *self = (remote_store *)store;
     if (self->engine != NULL) /* a short program's only push may be on its way */
         self->module->drain(self->engine, WAIT_MS);
-    atomic_store(&self->closed, true);
+    pthread_mutex_lock(&self->closing);
+    self->closed = true;
+    pthread_mutex_unlock(&self->closing);
     if (self->engine != NULL)
         self->module->close(self->engine);
     release_store(self);
@@ -505,7 +607,8 @@ static bool open_library(remote_store *self, char *problem, size_t room)
     kiln__dylib *library = NULL;
     if (result == KILN__BESIDE_FOUND)
         library = kiln__dylib_open((const char *const[]){ found.path, NULL }, why, sizeof(why));
-    if (library != NULL && kiln__dylib_pin(library)) /* its thread may outlive the store */
+    /* Its thread may outlive the store, and ends pushes in this library. */
+    if (library != NULL && kiln__dylib_pin(library) && kiln__dylib_pin_own(&remote_vtable))
         self->module = kiln__dylib_symbol(library, KILN__ENGINE_SYMBOL);
     if (result == KILN__BESIDE_ABSENT)
         snprintf(problem, room, "found no libkiln-remote.so (looked for %s): install it beside libkiln",
@@ -514,7 +617,9 @@ static bool open_library(remote_store *self, char *problem, size_t room)
         snprintf(problem, room, "%s is not used: it is %s", found.path, found.why);
     else if (library == NULL)
         snprintf(problem, room, "%s", why);
-    else if (self->module == NULL || self->module->version != KILN__ENGINE_VERSION)
+    else if (self->module == NULL)
+        snprintf(problem, room, "%s is no module of Kiln, or cannot be kept open", found.path);
+    else if (self->module->version != KILN__ENGINE_VERSION)
         snprintf(problem, room, "%s is of another version of Kiln", found.path);
     kiln__text_fini(&found.looked);
     kiln__dylib_close(library);
@@ -545,6 +650,7 @@ kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const 
     if (self == NULL)
         return NULL;
     pthread_mutex_init(&self->lock, NULL);
+    pthread_mutex_init(&self->closing, NULL);
     atomic_init(&self->refs, 1);
     self->module = options->module;
     self->trust = options->trust;
@@ -597,15 +703,13 @@ int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *
 int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, size_t length)
 {
     remote_store *self = (remote_store *)store;
-    uint8_t *sealed = self->writes ? kiln__alloc(KILN__SEAL_SIZE + length) : NULL;
-    if (sealed == NULL)
-        return self->writes ? -ENOMEM : -EROFS;
-    kiln__seal_make(sealed, &self->secrets, name, bytes, length);
-    memcpy(sealed + KILN__SEAL_SIZE, bytes, length);
+    if (self->secrets.count == 0)
+        return -EROFS;
+    uint8_t *sealed = seal_bytes(self, name, bytes, length);
     const kiln__engine_call call = {
         .verb = KILN__ENGINE_PUT, .name = name, .value = sealed, .length = KILN__SEAL_SIZE + length
     };
-    const int result = ask(self, &call, NULL, NULL);
+    const int result = sealed != NULL ? ask(self, &call, NULL, NULL) : -ENOMEM;
     kiln__free(sealed);
     return result;
 }

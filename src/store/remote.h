@@ -50,7 +50,7 @@ int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, 
 /* Asks whether the server answers: 0, or the trouble. */
 int kiln__remote_ping(kiln__store *store);
 
-/* Whether what comes from it is checked by a secret, and whether entries are pushed. */
+/* Whether there is a secret, by which entries are checked and signed. */
 bool kiln__remote_is_signed(const kiln__store *store);
 
 /* Counters. They only grow. */

@@ -12,6 +12,13 @@ void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store)
         tiers->stores[tiers->count++] = store;
 }
 
+void kiln__tiers_add_remote(kiln__tiers *tiers, kiln__store *store)
+{
+    const size_t before = tiers->count;
+    kiln__tiers_add(tiers, store);
+    tiers->remote = tiers->count > before ? store : NULL;
+}
+
 void kiln__tiers_fini(kiln__tiers *tiers)
 {
     for (size_t i = 0; i < tiers->count; i++)
@@ -22,7 +29,9 @@ void kiln__tiers_fini(kiln__tiers *tiers)
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers)
 {
     *out = (kiln__tiers){ .count = 0 };
-    for (; out->count < tiers->count && !tiers->stores[out->count]->vtable->on_disk; out->count++)
+    for (; out->count < tiers->count && !tiers->stores[out->count]->vtable->on_disk &&
+           tiers->stores[out->count] != tiers->remote;
+         out->count++)
         out->stores[out->count] = tiers->stores[out->count];
 }
 
@@ -59,11 +68,12 @@ static kiln__blob *get_exact(const kiln__tiers *tiers, const kiln__key *key, siz
     return blob;
 }
 
-/* The newest of all stores' entries; of equal ones that of the fastest store. */
+/* The newest of all stores' entries; of equal ones that of the fastest store. A server is asked where no other has
+ * any. */
 static kiln__blob *get_older(const kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
 {
     kiln__blob *best = NULL;
-    for (size_t i = 0; i < tiers->count; i++) {
+    for (size_t i = 0; i < tiers->count && (best == NULL || tiers->stores[i] != tiers->remote); i++) {
         kiln__blob *blob = get_from(tiers, i, key, true, why), *worse = blob;
         if (blob && (!best || kiln__toolchain_compare(blob->entry.key.toolchain, best->entry.key.toolchain) > 0)) {
             worse = best;
@@ -123,7 +133,7 @@ void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob)
 void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
 {
     for (size_t i = 0; i < from; i++)
-        if (!tiers->stores[i]->vtable->on_disk)
+        if (!tiers->stores[i]->vtable->on_disk || !tiers->stores[from]->vtable->on_disk)
             put_into(tiers, i, blob, true);
 }
 

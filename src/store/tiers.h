@@ -14,7 +14,8 @@ typedef struct kiln__tiers {
     kiln__store *remote; /* the last of them, if it is on a server (store/remote.h), else NULL */
 } kiln__tiers;
 
-void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
+void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store);        /* NULL is ignored; a surplus store is closed */
+void kiln__tiers_add_remote(kiln__tiers *tiers, kiln__store *store); /* the last one */
 void kiln__tiers_fini(kiln__tiers *tiers);
 
 /* The leading stores that are not on disk, which is the memory store, under the same numbers. `out` borrows them: do
@@ -41,7 +42,7 @@ kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
 void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob);
 
-/* Replaces only in the stores that are faster than store `from` and not on disk. */
+/* Replaces only in the stores that are faster than store `from`, and not on disk if that one is. */
 void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob);
 
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);

@@ -305,11 +305,50 @@ class Exchange:
         self.assertEqual(changed[1], same[1])
         self.assertNotEqual(first[1], changed[1])
 
+    def test_sources_reach_the_disk(self):
+        """The kernel of a source, and the list of what it read, by which it is found."""
+        with open(self.path("one.h"), "w", encoding="utf-8") as file:
+            file.write("#define ONE 1.0f\n")
+        source = self.path("plus.cu")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include "one.h"\nextern "C" __global__ void plus(float *x) { x[threadIdx.x] += ONE; }\n')
+
+        def build(cache, url):
+            totals = self.kiln_json("build", source, "--target", "sm_90", "-o", self.path("out"), "--cache-dir", cache,
+                                    env=self.remote_env(url))
+            return totals["results"][0]["source"]
+
+        self.assertEqual(build(self.fresh(), self.url), "compiled")
+        for cache in (self.fresh(), self.copy_of_reference(ONE)):  # one that does not know the compiler, and one that does
+            self.assertEqual([build(cache, self.url), build(cache, None)], ["remote", "disk"])
+
+    def test_unsandboxed_sources_stay(self):
+        """A source that no worker compiles can read files of its host: its result is for this process alone."""
+        source = self.path("plain.cu")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('extern "C" __global__ void plain(float *x) { x[threadIdx.x] = 1; }\n')
+        self.kiln("build", source, "--target", "sm_90", "-o", self.path("out"), "--cache-dir", "", status=None,
+                  env=self.remote_env(self.url, KILN_ISOLATE="never"))
+        self.assertTrue(os.path.exists(self.path("out")))
+        self.assertEqual(self.server.names(), set())
+
+    def test_check_is_of_the_directory(self):
+        self.fill(ONE)
+        self.kiln("warm", ONE, "--check", "--cache-dir", self.fresh(), env=self.remote_env(self.url), status=1)
+
+    def test_what_is_on_disk_is_not_asked_for(self):
+        self.fill(TWO)
+        cache = self.warm(TWO, self.url)["cache"]
+        for nvrtc in ({}, {"KILN_NVRTC": "/none/libnvrtc.so"}):
+            totals = self.warm(TWO, self.url, cache=cache, **nvrtc)
+            self.assertEqual((set(totals["sources"]), totals["stats"]["remote_gets"], totals["stats"]["remote_wait_ns"]),
+                             ({"disk"}, 0, 0))
+
     def test_doctor(self):
         row = self.doctor_row(self.url)
         self.assertTrue(row["ok"], row)
         self.assertEqual(row["path"], self.url)
-        self.assertIn("signed", row["detail"])
+        self.assertIn("a secret to sign", row["detail"])
         with socket.socket() as taken:  # bound, and nobody listens
             taken.bind((servers.HOST, 0))
             row = self.doctor_row(self.server.url(taken.getsockname()[1]))
@@ -642,7 +681,7 @@ class Faults:
                     client.sendall(first[0])
                     servers.repeats(piece, pause)(proxy, client, server)
 
-                self.assertEqual(self.push_for(4, endless), 1)
+                self.assertEqual(self.push_for(8, endless), 1)
 
     def test_a_server_that_comes_back(self):
         """The breaker closes: what is asked for after a second or two comes from the server again."""
@@ -757,6 +796,12 @@ class RedisFaults(Faults, RedisTest):
         self.assert_right(totals, line)
         self.assertGreaterEqual(totals["stats"]["remote_failures"], 1)
         self.assertGreaterEqual(totals["stats"]["hits_remote"], 1)
+
+    def test_logins_are_answered_as_badly(self):
+        """What comes before the first call is read with the same care."""
+        for answer in (b"$2000000000\r\n" + b"x" * 100000, b"*2000000000\r\n", b"+\n" * 1000, b"", b"-ERR no\r\n"):
+            with self.subTest(answer=answer[:20]), Proxy(self.server.port, servers.answers(answer)) as proxy:
+                self.assert_off(self.warm(SIX, self.server.url(proxy.port, login=":password@", number="/2"), jobs=1))
 
     def test_lists_are_not_waited_for(self):
         """No question has a list for an answer: its length alone, which may be huge, ends the connection."""
@@ -998,6 +1043,21 @@ class Leases(RedisTest):
         self.assertLess(time.monotonic() - start, 5)
         self.assertEqual((json.loads(output)["source"], errors), ("remote", b""))
         self.assertEqual(self.server.get(self.lease_name()), b"of another")
+
+    def test_a_lease_that_comes_too_late_is_given_back(self):
+        """The server has granted it, and nobody waits for its answer any more."""
+        def late(proxy, client, server):
+            while data := server.recv(65536):
+                if data == b"+OK\r\n":
+                    proxy.stopped.wait(0.4)
+                client.sendall(data)
+
+        with Proxy(self.server.port, late) as proxy:
+            self.assert_compiled(self.warm(ONE, self.server.url(proxy.port), "--push", jobs=1, status=None), ONE)
+        until = time.monotonic() + 5
+        while self.leases() and time.monotonic() < until:
+            time.sleep(0.05)
+        self.assertEqual(self.leases(), [])
 
     def test_who_pushes_nothing_waits_for_nobody(self):
         self.reference(ONE)

@@ -45,6 +45,7 @@ class OnGpu(GpuLaunches, KilnTest):
         for view in (x.T, x[::2], x[:, 1:3]):
             kiln.op("x + 1")(view)
             self.assertIn(view.data.ptr, list(self.launches()[-1].parameters))
+        kiln.op("x + 1")(self.array(np.ones(8)))  # of the same shape and strides as the next one
         bytes_apart = np.zeros(33, np.uint8)[1:].view(np.float32).view(cupy.ndarray)  # between words: a copy is read
         kiln.op("x + 1")(bytes_apart)
         self.assertNotIn(bytes_apart.data.ptr, list(self.launches()[-1].parameters))

@@ -374,6 +374,11 @@ START_TEST(test_remote__pushes_that_fail_are_named_once)
     sent = 0;
     kiln__remote_push(store, blob); /* it is there */
     ck_assert_uint_eq(sent, 0);
+    set_value(values[1].name, "", 0); /* the name of its toolchain is not */
+    kiln__remote_push(store, blob);
+    ck_assert_uint_eq(sent, 1);
+    ck_assert_uint_eq(values[1].length, strlen("nvrtc-1"));
+    ck_assert_uint_eq(counts_of(store).pushes, 1);
     trouble = -ENOSPC;
     store->vtable->put(store, blob, false); /* close frees what nobody asked for */
     close_store(store);

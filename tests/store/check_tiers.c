@@ -219,8 +219,8 @@ START_TEST(test_tiers__each_store_may_have_another_entry)
         kiln__blob_release(blob);
         ck_assert_uint_eq(length_in(&tiers, 0), i == 1 ? 0 : i);
         ck_assert_uint_eq(length_in(&tiers, 2), i == 2 ? 1 : i);
-        ck_assert_int_eq(puts_seen, i == 3);
-        ck_assert_int_eq(replaces_seen, i == 3);
+        ck_assert_int_eq(puts_seen, i > 1); /* what comes from no disk goes to the disk, too */
+        ck_assert_int_eq(replaces_seen, i > 1);
     }
     kiln__tiers_fini(&tiers);
 }

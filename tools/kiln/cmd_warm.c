@@ -84,7 +84,7 @@ static void parse_args(warm_args *args, int argc, char **argv)
     if (args->check && args->push)
         options_refuse(&usage, "--push sends kernels, and --check makes none: leave one of them out");
     args->common.push = args->push ? KILN_PUSH_ALL : KILN_PUSH_NONE;
-    args->common.only_reads = args->check;
+    args->common.only_reads = args->common.no_remote = args->check;
     if (args->threads == 0)
         args->threads = count_processors();
 }
@@ -201,14 +201,29 @@ static void tell_not_pushed(void *data, const char *spec, const char *reason)
     fail(STATUS_FAILED, "%s: not pushed: %s", spec, reason);
 }
 
+/* Kernels of the cpu are for one machine. */
+static void tell_of_those_that_stay(const struct worklist *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *target = spectext_field(list->items[i].spec, "target");
+        count += target != NULL && strcmp(target, "cpu") == 0;
+    }
+    if (count > 0)
+        note("%zu of the kernels are for the cpu and stay on this machine: they depend on it", count);
+}
+
 /* Waits until the remote has all kernels. Counts those that it has not. */
-static int push_all(kiln_service *service, size_t *lost)
+static int push_all(kiln_service *service, const struct worklist *list, size_t *lost)
 {
     enum { PATIENCE_MS = 1000 };
     kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = KILN_ETIMEDOUT;
     while (status == KILN_ETIMEDOUT && !interrupt_seen())
         status = kiln_push_wait(service, PATIENCE_MS, tell_not_pushed, lost, &report);
+    tell_of_those_that_stay(list);
+    if (interrupt_seen())
+        return fail(interrupt_status(), "interrupted: not all kernels are pushed");
     if (status != KILN_OK)
         return fail_report(status, &report, "push");
     return *lost > 0 ? STATUS_FAILED : STATUS_DONE;
@@ -434,14 +449,7 @@ static int warm(struct session *session, void *data)
     check_kept(&list, session->service, &kept);
     print_problems(&list, args->common.verbose);
     size_t lost = 0;
-    const int pushed = args->push ? push_all(session->service, &lost) : STATUS_DONE;
-    size_t stay = 0;
-    for (size_t i = 0; i < list.count && args->push; i++) {
-        const char *target = spectext_field(list.items[i].spec, "target");
-        stay += target != NULL && strcmp(target, "cpu") == 0;
-    }
-    if (stay > 0)
-        note("%zu kernel%s of the cpu stay on this machine: they depend on it", stay, plural(stay));
+    const int pushed = args->push ? push_all(session->service, &list, &lost) : STATUS_DONE;
     if (args->common.json)
         print_json(&list, &sum, &kept, lost, seconds, args, session->service);
     else

@@ -92,8 +92,10 @@ static bool is_true(PyObject *result)
 
 static bool needs_python(const array_type *type, PyObject *array)
 {
-    return (is_true(PyObject_GetAttr(array, type->recorded)) && is_true(PyObject_CallNoArgs(type->recording))) ||
-           is_true(PyObject_CallFunctionObjArgs(type->lazy, array, NULL));
+    if (is_true(PyObject_GetAttr(array, type->recorded)) &&
+        (PyErr_Occurred() != NULL || is_true(PyObject_CallNoArgs(type->recording))))
+        return true;
+    return is_true(PyObject_CallFunctionObjArgs(type->lazy, array, NULL));
 }
 
 /* ---- Facts: all of the inputs that a plan depends on, as words */
@@ -117,11 +119,11 @@ static bool read_inputs(facts *out, const array_type **type, dl_tensor *views, P
     out->hash = out->count = 0;
     for (size_t i = 0; i < count; i++) {
         PyObject *array = PyTuple_GetItem(inputs, (Py_ssize_t)i);
+        const array_type *own = find_type(array);
         dl_tensor *view = &views[i];
-        *type = i == 0 ? find_type(array) : *type;
-        if (*type == NULL || find_type(array) == NULL || find_type(array)->table != (*type)->table ||
-            needs_python(find_type(array), array) || (*type)->table->read(array, view) != 0 || view->ndim > DIMS_MAX ||
-            (view->ndim > 0 && view->strides == NULL))
+        *type = i == 0 ? own : *type;
+        if (own == NULL || own->table != (*type)->table || needs_python(own, array) ||
+            own->table->read(array, view) != 0 || view->ndim > DIMS_MAX || (view->ndim > 0 && view->strides == NULL))
             return PyErr_Clear(), false;
         add_fact(out,
                  (uint64_t)view->ndim << 32 | (uint64_t)view->lanes << 16 | (uint64_t)view->code << 8 | view->bits);
@@ -320,8 +322,10 @@ static PyObject *pack(PyObject **results, size_t count)
         return results[0];
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     for (size_t k = 0; k < count; k++)
-        if (tuple == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)k, results[k]) != 0)
-            Py_CLEAR(tuple);
+        if (tuple == NULL)
+            Py_DECREF(results[k]);
+        else
+            PyTuple_SetItem(tuple, (Py_ssize_t)k, results[k]); /* of a new tuple: it does not fail */
     return tuple;
 }
 

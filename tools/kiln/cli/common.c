@@ -246,6 +246,8 @@ int session_open(struct session *out, const common_args *args)
     options.cache_dir = args->cache_dir;
     options.strict = args->strict;
     options.push = args->push;
+    if (args->no_remote)
+        options.remote = "";
     options.worker_memory_bytes = (uint64_t)args->worker_mib << 20;
     options.worker_time_ms = args->worker_seconds > UINT32_MAX / 1000 ? UINT32_MAX : args->worker_seconds * 1000;
     options.log = print_log;

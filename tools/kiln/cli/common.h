@@ -91,6 +91,7 @@ typedef struct common_args {
     bool verbose;
     bool only_reads; /* the command makes nothing: a directory that is named and missing is told of */
     kiln_switch strict;
+    bool no_remote;                      /* the server that machines share is not asked */
     kiln_push push;                      /* KILN_PUSH_DEFAULT: what it compiles */
     uint32_t worker_mib, worker_seconds; /* limits of a compile worker, 0 for the library's */
 } common_args;

@@ -17,7 +17,7 @@ class CuPy(NumPy):
         for a in arrays:
             if not isinstance(a, self.type):
                 return None
-            key.append((a.dtype, a.shape, a.strides, a.device.id))
+            key.append((a.dtype, a.shape, a.strides, a.device.id, self.is_aligned(a)))
         return tuple(key)
 
     def prepare(self, array):

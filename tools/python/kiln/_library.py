@@ -1,5 +1,6 @@
 """The C library: where it is, its structs and functions, failures, and the service of the process."""
 
+import atexit
 import ctypes
 import functools
 import os
@@ -77,7 +78,7 @@ def _load():
     kinds = {"p": c_void_p, "s": c_char_p, "n": c_uint64}
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
-            "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "launch": "pppnpnpp", "report_clear": "p",
+            "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "push_wait": "pnppp", "launch": "pppnpnpp", "report_clear": "p",
             "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "text_free": "p", "sync": "pp", "op_define": "psp", "template_define": "psspp",
             "template_load": "pspp"}.items():
         getattr(loaded, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
@@ -165,6 +166,15 @@ def _forget():
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def _wait_for_pushes():
+    """The service is never closed: a short program's only push to a remote may be on its way."""
+    if _session is not None:
+        lib.kiln_push_wait(_session.service, 250, None, None, None)
+
+
+atexit.register(_wait_for_pushes)
 
 
 def define(make):
