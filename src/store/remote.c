@@ -678,6 +678,8 @@ kiln__store *kiln__remote_store_open(const kiln__remote_options *options, const 
     return NULL;
 }
 
+/* ---- Values that are no kernels: the records of tuning */
+
 int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *length)
 {
     remote_store *self = (remote_store *)store;
@@ -713,6 +715,8 @@ int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, 
     kiln__free(sealed);
     return result;
 }
+
+/* ---- For doctor and the counters */
 
 int kiln__remote_ping(kiln__store *store)
 {
