@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "base/keyline.h"
+#include "base/probe.h"
 #include "os/cpu.h"
 #include "os/syscalls.h"
 #include "source/source.h"
@@ -541,10 +542,12 @@ static kiln_status compile_until_settled(const request *wanted, kiln__image *ima
     kiln__fpenv host;
     for (int tries = 1;; tries++) {
         uint64_t start = kiln__cpu_now_ns();
+        KILN__PROBE(compile_begin, unit->spec);
         kiln__fpenv_enter(&host);
         kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
         kiln__fpenv_leave(&host);
         wanted->out->compile_ns = kiln__cpu_now_ns() - start;
+        KILN__PROBE(compile_done, unit->spec, status, wanted->out->compile_ns);
         note_compile(wanted->builder, unit, wanted->out->compile_ns, status, report);
         if (!kiln__unit_reads_files(unit) || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
             return status;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/probe.h"
 #include "base/table.h"
 #include "os/cancel.h"
 #include "os/cpu.h"
@@ -145,7 +146,9 @@ static kiln_status load(kiln_service *service, const kiln__want *want, const kil
     uint64_t start = kiln__cpu_now_ns();
     kiln_status status = want->device->backend->vtable->load(want->device, &built->blob->entry, &want->unit->rule, out,
                                                              &used_ptx, report);
-    atomic_fetch_add(&service->load_ns, kiln__cpu_now_ns() - start);
+    const uint64_t ns = kiln__cpu_now_ns() - start;
+    atomic_fetch_add(&service->load_ns, ns);
+    KILN__PROBE(load_done, want->unit->spec, status, ns);
     if (status == KILN_OK) {
         atomic_fetch_add(&service->loads, 1);
         atomic_fetch_add(&service->ptx_loads, used_ptx);
@@ -610,10 +613,12 @@ kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_requ
     if (status == KILN_OK && *out == NULL && capture != NULL)
         status = refuse_in_capture(want, *capture, report);
     if (status == KILN_OK && *out == NULL) {
+        KILN__PROBE(get_begin, want->id);
         obtain_program(service, want, &outcome);
         *out = outcome.program;
         outcome.program = NULL;
         status = kiln__outcome_tell(&outcome, report);
+        KILN__PROBE(get_done, want->id, status, *out != NULL ? (*out)->origin_name : NULL);
         kiln__outcome_fini(&outcome);
     }
     kiln__want_release(want);

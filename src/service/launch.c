@@ -2,6 +2,7 @@
 #include "service/launch.h"
 
 #include "base/fpenv.h"
+#include "base/probe.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -202,6 +203,7 @@ static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
 static kiln_status submit_grid(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
 {
     const uint32_t blocks[3] = { (uint32_t)grid[0], (uint32_t)grid[1], (uint32_t)grid[2] };
+    KILN__PROBE(launch, p->kernel->spec, blocks[0], blocks[1], blocks[2]);
     return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
 }
 
@@ -401,9 +403,10 @@ kiln_status kiln__kernel_launch_grid(const kiln_kernel *kernel, const kiln_grid 
     kiln_status status = check_grid(kernel, grid, report);
     for (size_t i = 0; i < arg_count && status == KILN_OK; i++)
         status = place_argument(kernel, &args[i], (uint32_t)i, &where[i], report);
-    return status == KILN_OK
-               ? kernel->vtable->functions->launch(kernel->module, function->number, grid, where, stream, report)
-               : status;
+    if (status != KILN_OK)
+        return status;
+    KILN__PROBE(launch, function->name, grid->grid[0], grid->grid[1], grid->grid[2]);
+    return kernel->vtable->functions->launch(kernel->module, function->number, grid, where, stream, report);
 }
 
 /* ---- Arrays of n elements */

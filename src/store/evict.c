@@ -1,6 +1,7 @@
 /* Eviction: scans of directories, the choice of files, and their removal. */
 #include "store/evict.h"
 #include "base/alloc.h"
+#include "base/probe.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include "os/syscalls.h"
@@ -181,6 +182,7 @@ static int apply_file(void *data, const char *name)
     if (kiln__sys_unlinkat(pass->directory, name, 0) == 0) {
         evict->removed++;
         evict->removed_bytes += file.bytes;
+        KILN__PROBE(evict, name, file.bytes);
     } else if (errno != ENOENT) {
         pass->error = -errno;
     }

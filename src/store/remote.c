@@ -1,6 +1,7 @@
 #include "store/remote.h"
 
 #include "base/alloc.h"
+#include "base/probe.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "os/beside.h"
@@ -145,7 +146,9 @@ static int ask(remote_store *self, const kiln__engine_call *call, void **value, 
         return NOT_ASKED;
     const uint64_t start = kiln__cpu_now_ns();
     const int result = self->module->ask(self->engine, call, WAIT_MS, value, length);
-    atomic_fetch_add_explicit(&self->counts.wait_ns, kiln__cpu_now_ns() - start, memory_order_relaxed);
+    const uint64_t ns = kiln__cpu_now_ns() - start;
+    atomic_fetch_add_explicit(&self->counts.wait_ns, ns, memory_order_relaxed);
+    KILN__PROBE(remote_done, call->name, call->verb, result, ns);
     note_result(self, result, call->verb, turn);
     if (judge(result, call->verb) == BROKEN || (result == -EPERM && call->verb == KILN__ENGINE_GET))
         kiln__store_note(&self->base, KILN__TROUBLE_READ, "", kiln__store_error_text(result), NULL);
