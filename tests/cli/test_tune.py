@@ -66,7 +66,10 @@ class Tune(TuneTest):
         self.await_entries(process, before + 1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=50)
-        self.assertEqual((process.returncode, err), (130, "kiln: interrupted: not everything was tuned\n"))
+        self.assertEqual(process.returncode, 130, err)
+        # The new entry need not be ready for a launch yet.
+        self.assertRegex(err, r"\A(kiln: stopped before any of the \d+ variants was ready\n)?"
+                              r"kiln: interrupted: not everything was tuned\n\Z")
         results = json.loads(out)["results"]
         self.assertIn(" dtype=f32 ", results[0]["spec"])
         self.assertLess(len(results), 4)
@@ -89,7 +92,8 @@ class Tune(TuneTest):
         self.assert_bad(["tune", "--in-sandbox"], "for kiln itself")
 
     def test_nothing_is_learnt_before_it_settles(self):
-        for _ in range(5):
+        for turn in range(5):
+            self.env["KILN_CACHE_DIR"] = self.path(f"cache{turn}")  # one that settles leaves a record
             result = self.kiln_json("tune", SPEC, "--size", "2^20", "--budget", "1")["results"][0]
             if result["end"] == "out of time":
                 break
