@@ -143,9 +143,9 @@ kiln_status kiln_push_wait(kiln_service *service, uint32_t wait_ms, kiln_push_fn
 {
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
-    if (service->tiers.remote == NULL)
-        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no remote%s%s",
-                          service->remote_problem[0] != '\0' ? ": " : "", service->remote_problem);
+    const kiln_status status = kiln__service_need_remote(service, report);
+    if (status != KILN_OK)
+        return status;
     if (!kiln__remote_is_signed(service->tiers.remote))
         return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0,
                           "there is no secret to sign what is pushed: name a file of one in KILN_REMOTE_SECRET");

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { TRIES = 4, ALTERNATIVES_MAX = 12 };
 
@@ -468,7 +467,7 @@ static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *re
         if (!waited && lock != NULL && lock->aside != NULL)
             lock->aside(lock->data, true);
         waited = true;
-        nanosleep(&(struct timespec){ .tv_nsec = (long)pause * 1000000 }, NULL);
+        kiln__cpu_sleep_ms(pause);
         pause = 2 * pause < LONGEST_PAUSE_MS ? 2 * pause : LONGEST_PAUSE_MS;
         *status = look(wanted, report);
     }

@@ -236,6 +236,11 @@ uint64_t kiln__cpu_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void kiln__cpu_sleep_ms(uint32_t ms)
+{
+    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000L }, NULL);
+}
+
 double kiln__cpu_ms(uint64_t ns)
 {
     kiln__fpenv host;

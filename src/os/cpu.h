@@ -30,6 +30,9 @@ uint64_t kiln__cpu_memory_free(const char *root);
 /* Monotonic time in nanoseconds. */
 uint64_t kiln__cpu_now_ns(void);
 
+/* Returns after so long, or earlier where a signal comes. */
+void kiln__cpu_sleep_ms(uint32_t ms);
+
 /* Nanoseconds in milliseconds. Does not depend on the floating-point environment, and leaves it as it is. */
 double kiln__cpu_ms(uint64_t ns);
 

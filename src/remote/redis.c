@@ -197,7 +197,7 @@ static int read_answers(redis_engine *engine)
     while (error == 0) {
         void *reply = NULL;
         if (engine->sent.first == NULL && engine->logins == 0)
-            return reader->len > reader->pos ? -EPROTO : 0; /* nobody asked */
+            return reader->len > reader->pos ? -EPROTO : 0; /* an answer without a question */
         error = kiln__redis_check_next(reader, engine->base.options.value_max);
         if (error == -EMSGSIZE && engine->logins > 0)
             error = -EPROTO; /* which concerns all calls */

@@ -121,7 +121,7 @@ static void *run(void *data)
     kiln__engine *engine = data;
     pthread_setname_np(pthread_self(), "kiln-remote");
     engine->kind->run(engine);
-    engine->kind->fini(engine); /* may wait for threads of its own */
+    engine->kind->fini(engine); /* the kind may wait for its own threads */
     pthread_mutex_lock(&engine->lock);
     engine->ended = true;
     const bool left = engine->left;

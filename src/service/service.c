@@ -118,6 +118,14 @@ kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *re
                       service->cache_dir[0] != '\0' ? " in " : "", service->cache_dir, service->cache_problem);
 }
 
+kiln_status kiln__service_need_remote(const kiln_service *service, kiln_report *report)
+{
+    if (service->tiers.remote != NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no remote%s%s",
+                      service->remote_problem[0] != '\0' ? ": " : "", service->remote_problem);
+}
+
 static void close_stores(kiln_service *service)
 {
     kiln__tiers_fini(&service->tiers);

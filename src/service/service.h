@@ -87,6 +87,9 @@ const char *kiln__options_no_cache(void);
 /* KILN_ENOENT with the reason if the service has no user's store. */
 kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *report);
 
+/* KILN_ENOENT with the reason if the service has no remote. */
+kiln_status kiln__service_need_remote(const kiln_service *service, kiln_report *report);
+
 /* Adds a tier, which is asked last, and takes it over. NULL is allowed. Before the first request. */
 void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);
 

@@ -5,7 +5,6 @@
 #include "store/remote.h"
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_STORE, 0, __VA_ARGS__)
 
@@ -13,10 +12,8 @@ enum { WAIT_MS = 10000, PAUSE_MS = 50 };
 
 static kiln_status need(const kiln_service *service, kiln_report *report)
 {
-    if (service->tiers.remote == NULL)
-        return FAIL(report, KILN_ENOENT, "there is no remote%s%s", service->remote_problem[0] != '\0' ? ": " : "",
-                    service->remote_problem);
-    return kiln__service_need_disk(service, report);
+    const kiln_status status = kiln__service_need_remote(service, report);
+    return status == KILN_OK ? kiln__service_need_disk(service, report) : status;
 }
 
 static kiln_status fail_remote(const kiln_service *service, int error, kiln_report *report)
@@ -52,7 +49,7 @@ static kiln_status read_remote(kiln_service *service, kiln__wisdom_set *out, kil
     return status;
 }
 
-/* Adds one of the user's own records. */
+/* Gathers the user's own records. */
 typedef struct gatherer {
     kiln__wisdom_set set;
     bool failed;
@@ -124,7 +121,7 @@ static int take_turn(kiln__store *remote, const uint8_t digest[KILN__DIGEST_SIZE
     const uint64_t until = kiln__cpu_now_ns() + WAIT_MS * (uint64_t)1000000;
     int result;
     while ((result = kiln__remote_lease(remote, digest)) == -EBUSY && kiln__cpu_now_ns() < until)
-        nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+        kiln__cpu_sleep_ms(PAUSE_MS);
     return result;
 }
 

@@ -1,4 +1,4 @@
-/* What the library asks of libkiln-remote.so, the module that speaks with servers of many machines. The library opens
+/* The interface of libkiln-remote.so, the module that speaks with servers of many machines. The library opens
  * it when a remote is named, so that it links no client itself. An engine moves bytes under names; signatures, keys and
  * the breaker are the library's (store/remote.h). */
 #ifndef KILN_STORE_ENGINE_H

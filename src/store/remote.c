@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -92,7 +91,7 @@ static bool may_ask(remote_store *self, unsigned *turn)
     return may;
 }
 
-/* What a result says of the server. */
+/* The state of the server, by a result. */
 typedef enum verdict { WORKS, SAYS_NOTHING, BROKEN } verdict;
 
 static verdict judge(int result, kiln__engine_verb verb)
@@ -185,23 +184,32 @@ static void refuse(remote_store *self, kiln__trouble trouble, const char *name, 
     kiln__store_note(&self->base, trouble, name, why, miss);
 }
 
-/* The entry in what a server gave, if it may be trusted and is whole. */
+/* The bytes behind the seal, or all where there is none, and how many they are. NULL: they may not be trusted. */
+static const uint8_t *unseal(const remote_store *self, const char *name, const uint8_t *value, size_t *length)
+{
+    if (!kiln__seal_holds(&self->secrets, name, value, *length) && !self->trust)
+        return NULL;
+    const size_t front = kiln__seal_is(value, *length) ? KILN__SEAL_SIZE : 0;
+    *length -= front;
+    return value + front;
+}
+
+/* The entry in a server's answer, if it may be trusted and is whole. */
 static kiln__blob *open_value(remote_store *self, const kiln__key *key, const char *name, const uint8_t *value,
                               size_t length, kiln__miss *why)
 {
-    const bool sealed = kiln__seal_is(value, length);
-    if (!kiln__seal_holds(&self->secrets, name, value, length) && !self->trust) {
+    const uint8_t *inner = unseal(self, name, value, &length);
+    if (inner == NULL) {
         refuse(self, KILN__TROUBLE_UNTRUSTED, name,
-               !sealed                   ? "it is not signed"
-               : self->secrets.count > 0 ? "it is signed with another secret, or for another key"
-                                         : "it is signed, and there is no secret to check it",
+               !kiln__seal_is(value, length) ? "it is not signed"
+               : self->secrets.count > 0     ? "it is signed with another secret, or for another key"
+                                             : "it is signed, and there is no secret to check it",
                why);
         return NULL;
     }
-    const size_t front = sealed ? KILN__SEAL_SIZE : 0;
     kiln__entry_fault fault;
-    void *bytes = kiln__memdup(value + front, length - front);
-    kiln__blob *blob = bytes != NULL ? kiln__blob_take(bytes, length - front, key, &fault) : NULL;
+    void *bytes = kiln__memdup(inner, length);
+    kiln__blob *blob = bytes != NULL ? kiln__blob_take(bytes, length, key, &fault) : NULL;
     if (bytes != NULL && blob == NULL && fault != KILN__ENTRY_GOOD)
         refuse(self, KILN__TROUBLE_DAMAGED, name, kiln__entry_fault_text(fault), why);
     if (blob != NULL && !kiln__entry_travels(&blob->entry)) {
@@ -366,17 +374,12 @@ static push *new_push(remote_store *store, const kiln__blob *blob)
     return made;
 }
 
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
-}
-
 /* Waits for room where the store is patient. */
 static int send_call(remote_store *self, const kiln__engine_call *call, kiln__engine_done done, void *data)
 {
     int result = self->module->send(self->engine, call, done, data);
     for (int waited = 0; result == -ENOBUFS && self->patient && waited < PATIENCE_MS; waited += PAUSE_MS) {
-        pause_ms(PAUSE_MS);
+        kiln__cpu_sleep_ms(PAUSE_MS);
         result = self->module->send(self->engine, call, done, data);
     }
     return result;
@@ -391,7 +394,7 @@ static void await_server(remote_store *self)
         pthread_mutex_unlock(&self->lock);
         if (!open)
             return;
-        pause_ms(PAUSE_MS);
+        kiln__cpu_sleep_ms(PAUSE_MS);
         atomic_fetch_add(&self->retry_ms, PAUSE_MS);
     }
 }
@@ -691,14 +694,14 @@ int kiln__remote_read(kiln__store *store, const char *name, void **out, size_t *
     size_t size = 0;
     *out = NULL;
     int result = ask(self, &call, &value, &size);
-    const size_t front = result == 0 && kiln__seal_is(value, size) ? KILN__SEAL_SIZE : 0;
-    if (result == 0 && !kiln__seal_holds(&self->secrets, name, value, size) && !self->trust) {
+    const uint8_t *inner = result == 0 ? unseal(self, name, value, &size) : NULL;
+    if (result == 0 && inner == NULL) {
         refuse(self, KILN__TROUBLE_UNTRUSTED, name, "it is not signed with a secret of this machine", NULL);
         result = -EKEYREJECTED;
     }
     if (result == 0) {
-        *out = kiln__memdup((const uint8_t *)value + front, size - front);
-        *length = size - front;
+        *out = kiln__memdup(inner, size);
+        *length = size;
         result = *out != NULL ? 0 : -ENOMEM;
     }
     self->module->release(value);

@@ -1,4 +1,4 @@
-/* Seals: an entry that leaves the machine carries HMAC-SHA256 over its name and its bytes, so that nobody without the
+/* Seals: an entry that leaves the machine carries HMAC-SHA256 over its name and its bytes, so that no one without the
  * secret can slip code into the caches of others. The name is in it, so that a sealed entry is good for its own key. */
 #ifndef KILN_STORE_SEAL_H
 #define KILN_STORE_SEAL_H
@@ -28,7 +28,7 @@ void kiln__secrets_forget(kiln__secrets *secrets);
 void kiln__seal_make(uint8_t out[KILN__SEAL_SIZE], const kiln__secrets *secrets, const char *name, const void *bytes,
                      size_t length);
 
-/* Whether bytes begin with a seal, whoever made it. */
+/* Whether bytes begin with a seal, of any secret. */
 bool kiln__seal_is(const void *bytes, size_t length);
 
 /* Whether bytes are a seal and the entry that one of the secrets sealed for this name. */

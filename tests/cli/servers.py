@@ -354,6 +354,17 @@ def stalls(seconds):
     return fault
 
 
+def silent_at_first(seconds):
+    """Answers nothing until so long from now, and then everything at once."""
+    end = time.monotonic() + seconds
+
+    def fault(proxy, client, server):
+        while data := server.recv(65536):
+            proxy.stopped.wait(max(0, end - time.monotonic()))
+            client.sendall(data)
+    return fault
+
+
 def closes_after(count):
     """Each connection ends after so many bytes of its answers."""
     def fault(_, client, server):

@@ -686,14 +686,7 @@ class Faults:
     def test_a_server_that_comes_back(self):
         """The breaker closes: what is asked for after a second or two comes from the server again."""
         self.fill(MANY)
-        start = time.monotonic()
-
-        def late(proxy, client, server):
-            while data := server.recv(65536):
-                proxy.stopped.wait(max(0, start + 0.4 - time.monotonic()))
-                client.sendall(data)
-
-        totals = self.through(late, line=MANY)
+        totals = self.through(servers.silent_at_first(0.4), line=MANY)
         self.assert_bounded(totals, MANY)
         self.assertGreaterEqual(totals["compiled"], 1)
         self.assertGreaterEqual(totals["stats"]["hits_remote"], 1)
@@ -784,14 +777,7 @@ class RedisFaults(Faults, RedisTest):
         """Eight that wait while a server is silent for a moment must not keep it off for two to the eighth seconds."""
         line = MANY.replace("block=32", "block=512,480,448,416,384,352,320,288,256,224,192,160,32")  # more than a second's work
         self.fill(line)
-        start = time.monotonic()
-
-        def late(proxy, client, server):
-            while data := server.recv(65536):
-                proxy.stopped.wait(max(0, start + 0.4 - time.monotonic()))
-                client.sendall(data)
-
-        with Proxy(self.server.port, late) as proxy:
+        with Proxy(self.server.port, servers.silent_at_first(0.4)) as proxy:
             totals = self.warm(line, self.server.url(proxy.port), jobs=8)
         self.assert_right(totals, line)
         self.assertGreaterEqual(totals["stats"]["remote_failures"], 1)

@@ -2,10 +2,10 @@
 
 `cuda.bind` is called with the number of a device that becomes current."""
 
-import contextlib
 import types
 
 import numpy as np
+from fake_devices import Devices
 from numpy import float32, promote_types  # noqa: F401
 
 
@@ -30,20 +30,13 @@ class ndarray(np.ndarray):
         return types.SimpleNamespace(c_contiguous=flags.c_contiguous)
 
 
-class _Cuda(types.SimpleNamespace):
-    current, devices, streams, bind = 0, 2, (0, 0), staticmethod(lambda index: None)
+class _Cuda(Devices):
     runtime = types.SimpleNamespace(getDeviceCount=lambda: 2)
 
     def get_current_stream(self, index):
         return types.SimpleNamespace(ptr=self.streams[index])
 
-    @contextlib.contextmanager
-    def Device(self, index):
-        before, self.current = self.current, index
-        self.bind(index)
-        yield
-        self.current = before
-        self.bind(before)
+    Device = Devices.device
 
 
 cuda = _Cuda()

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 
+from fake_devices import Devices
 from fake_exchange import make_table
 
 float32, float64, float16, bfloat16, int32, bool, complex64 = (
@@ -143,9 +144,7 @@ class Function:
 autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version), Function=Function)
 
 
-class _Cuda(types.SimpleNamespace):
-    current, devices, streams, bind = 0, 2, (0, 0), staticmethod(lambda index: None)
-
+class _Cuda(Devices):
     def current_device(self):
         return self.current
 
@@ -157,14 +156,6 @@ class _Cuda(types.SimpleNamespace):
 
     def current_stream(self, index):
         return types.SimpleNamespace(cuda_stream=self.streams[index])
-
-    @contextlib.contextmanager
-    def device(self, index):
-        before, self.current = self.current, index
-        self.bind(index)
-        yield
-        self.current = before
-        self.bind(before)
 
 
 cuda = _Cuda()

@@ -272,24 +272,25 @@ static int wisdom_import(struct session *session, void *data)
     return STATUS_DONE;
 }
 
+static int share(struct session *session, const wisdom_args *args,
+                 kiln_status (*how)(kiln_service *, kiln_wisdom_tally *, kiln_report *), const char *where,
+                 const char *more)
+{
+    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
+    if (how(session->service, &tally, &session->report) != KILN_OK)
+        return session_status(session, session->report.status, NULL);
+    print_tally(&tally, args->common.json, " that are better", where, more);
+    return STATUS_DONE;
+}
+
 static int wisdom_pull(struct session *session, void *data)
 {
-    const wisdom_args *args = data;
-    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
-    if (kiln_wisdom_pull(session->service, &tally, &session->report) != KILN_OK)
-        return session_status(session, session->report.status, NULL);
-    print_tally(&tally, args->common.json, " that are better", cache_directory(session), "/wisdom");
-    return STATUS_DONE;
+    return share(session, data, kiln_wisdom_pull, cache_directory(session), "/wisdom");
 }
 
 static int wisdom_push(struct session *session, void *data)
 {
-    const wisdom_args *args = data;
-    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
-    if (kiln_wisdom_push(session->service, &tally, &session->report) != KILN_OK)
-        return session_status(session, session->report.status, NULL);
-    print_tally(&tally, args->common.json, " that are better", "the remote", "");
-    return STATUS_DONE;
+    return share(session, data, kiln_wisdom_push, "the remote", "");
 }
 
 /* ---- The command */
