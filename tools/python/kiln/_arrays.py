@@ -25,9 +25,9 @@ def numpy_dtypes():
 class Arrays:
     """How to handle the arrays of a library. A class for one has their types by number and their memory."""
 
-    in_c = False   # whether _call knows the arrays
-    trace = None   # makes a call that a compiler follows, as torch.compile does
-    finish = None  # a function of the device that is called behind a launch
+    in_c = False       # whether _call knows the arrays
+    can_trace = False  # whether `trace` makes a call that a compiler follows, as torch.compile does
+    finish = None      # a function of the device that is called behind a launch
 
     def __init__(self, array_type, dtypes):
         self.type, self.dtypes = array_type, dtypes

@@ -115,7 +115,7 @@ class Op:
         if not inputs and not outs:
             raise TypeError(f"{self} takes no arrays: give out")
         kind = kind_of(inputs[0] if inputs else outs[0])
-        if traced and kind.trace:
+        if traced and kind.can_trace:
             return kind.trace(self, inputs, numbers, outs)
         if kind.records(inputs):
             return kind.record(self, inputs, numbers, outs)

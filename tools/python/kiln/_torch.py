@@ -100,6 +100,8 @@ def _register(kind):
 class Torch(Arrays):
     """Tensors of PyTorch, on the cpu and on CUDA, on torch's current stream."""
 
+    can_trace = True
+
     def __init__(self):
         import torch
         super().__init__(torch.Tensor, {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1)
