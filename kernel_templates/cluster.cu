@@ -11,7 +11,7 @@
 //! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(pow2((cols_hint * bytes * max(full, 1) + 106495) / 106496), 16) -- blocks that share a row
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  16..262144 step 16 = min((cols_hint / cluster + 2 * vector + 15) / 16, (shared_limit - 6144) / (16 * bytes * max(full, 1))) * 16 -- elements of a row that a block keeps
-//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) > 16384 ? 512 : 256 -- threads per block
+//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) <= 16384 ? 256 : cluster == 1 && bytes <= 2 && fold_stages == 1 && elems > 20480 ? 1024 : 512 -- threads per block
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access

@@ -8,7 +8,7 @@
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
 //! arg      s... f64
-//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(max(cols_hint * bytes * max(full, 1) / (cols_hint * bytes <= 256 ? 32 : scans && cols_hint * bytes % 16 != 0 ? 128 : 64), 1)), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 3072 / max(n_hint / cols_hint, 1))), 1024) : full_out > 0 && cols_hint * bytes * max(live, 1) > 131072 ? 512 : 1024) -- threads per row
+//! param    lanes  1,2,4,8,16,32,64,128,256,512,1024 = sm == 0 ? 32 : min(pow2(max(full_out == 0 && bytes <= 2 && cols_hint * bytes > 4096 ? (cols_hint * bytes * max(full, 1) + 127) / 128 : cols_hint * bytes * max(full, 1) / (cols_hint * bytes <= 256 ? 32 : scans && cols_hint * bytes % 16 != 0 ? 128 : 64), 1)), scans ? 256 : full_out == 0 && walks == 1 && fold_stages > 1 && cols_hint * bytes > 16384 ? min(max(128, pow2(cores * 3072 / max(n_hint / cols_hint, 1))), 1024) : full_out > 0 && cols_hint * bytes * max(live, 1) > 131072 ? 512 : 1024) -- threads per row
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : max(lanes, 128)   -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(live, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time

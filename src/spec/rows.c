@@ -267,6 +267,7 @@ uint32_t kiln__rows_live(const kiln__fields *spec)
 enum {
     REGISTER_BYTES = 1024 * 128,   /* of the threads of a block, for a row */
     REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
+    REGISTER_HALVES = 1024 * 20,   /* likewise, of 16 bits or less: behind that one block has a multiprocessor alone */
     CLUSTER_MOST = 16,             /* blocks */
     CLUSTER_ARRAYS = 8 * 106496,   /* bytes of a row, of several arrays: two walks of a block are faster behind that */
     RESERVED = 6144,               /* of the shared memory of a block */
@@ -301,7 +302,9 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const bool enough = rows >= cores / 2, one_walk = kiln__rows_stages(spec, true) == 1;
     const uint64_t room = (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
     const uint64_t most = arrays > 1 && enough && one_walk ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
-    const bool is_long = kept > REGISTER_BYTES || kept / kiln__spec_bytes(spec) > REGISTER_ELEMENTS;
+    const uint32_t size = kiln__spec_bytes(spec);
+    const uint32_t elements_most = full == 1 && size <= 2 ? REGISTER_HALVES : REGISTER_ELEMENTS;
+    const bool is_long = kept > REGISTER_BYTES || kept / size > elements_most;
     const bool fits = target->sm >= KILN__CLUSTER_SM && bytes <= most && !scans;
     if (fits && is_long && !(enough && one_walk && is_reduced(spec)))
         return KILN__TEMPLATE_CLUSTER;

@@ -258,7 +258,10 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
     } cases[] = {
         { "op=softmax dtype=f32", "sm_90", 1000, 32768, "rows" },
         { "op=softmax dtype=f32", "sm_90", 1000, 32769, "cluster" },
-        { "op=softmax dtype=f16", "sm_90", 1000, 32768, "rows" },
+        { "op=softmax dtype=f16", "sm_90", 1000, 20480, "rows" },
+        { "op=softmax dtype=f16", "sm_90", 1000, 20481, "cluster" },
+        { "op=l2_normalize dtype=f16", "sm_90", 1000, 32768, "cluster" },
+        { "op=softmax(x+y) dtype=f16", "sm_90", 1000, 32768, "rows" },
         { "op=softmax dtype=f16", "sm_90", 1000, 50257, "cluster" },
         { "op=sum(x) dtype=f16", "sm_90", 1000, 50257, "rows" },
         { "op=softmax dtype=f32", "sm_80", 1000, 393216, "rows" },
