@@ -338,8 +338,10 @@ int main(int count, char **arguments)
                                        "own_both",
                                        "own_curves math=portable" };
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
-    must(kiln_open(&service, NULL, &report), "open");
-    must(kiln_device_open(&gpu, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
+    kiln_options options = KILN_INIT(kiln_options);
+    options.device = count > 1 ? arguments[1] : "cuda:0";
+    must(kiln_open(&service, &options, &report), "open");
+    must(kiln_device_open(&gpu, service, NULL, &report), "device");
     for (size_t i = 0; i < sizeof(definitions) / sizeof(definitions[0]); i++)
         must(kiln_op_define(service, definitions[i], &report), definitions[i]);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)

@@ -192,8 +192,10 @@ int main(int count, char **arguments)
         { "columns", 1, 40001, 8 }, { "columns", 2, 1, 1000 },   { "split", 1, 1000003, 0 },  { "split", 3, 400000, 0 },
         { "split", 2, 3000001, 0 },
     };
-    must(kiln_open(&service, NULL, &report), "open");
-    must(kiln_device_open(&device, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
+    kiln_options options = KILN_INIT(kiln_options);
+    options.device = count > 1 ? arguments[1] : "cuda:0";
+    must(kiln_open(&service, &options, &report), "open");
+    must(kiln_device_open(&device, service, NULL, &report), "device");
     runs = count > 2 ? atoi(arguments[2]) : runs;
     const int part = count > 4 ? atoi(arguments[3]) : 0, parts = count > 4 ? atoi(arguments[4]) : 1;
     const char *const word = count > 5 ? arguments[5] : "";
