@@ -203,6 +203,10 @@ typedef struct kiln_options {
                                   nothing is pushed */
     kiln_switch trust_remote;  /* KILN_ON: what lies there unsigned is loaded, too; KILN_TRUST_REMOTE; else KILN_OFF */
     kiln_push push;            /* else KILN_PUSH_COMPILED */
+    const char *socket;        /* of the daemon that compiles for the processes of this user, if one listens there;
+                                  KILN_SOCKET; else kiln/socket in XDG_RUNTIME_DIR, else daemon/socket in cache_dir;
+                                  "": none is asked. docs/daemon.md has the details */
+    kiln_switch start_daemon;  /* KILN_ON: one is started where none listens; KILN_START_DAEMON; else KILN_OFF */
     uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel, and again for another
                                   machine; else 30 s. For a process the time in which this one or the machine is stopped
                                   does not count */
@@ -270,6 +274,12 @@ typedef struct kiln_stats {
     uint64_t store_errors;    /* failed reads and writes */
     uint64_t evictions;       /* entries removed to keep the store within its caps */
     uint64_t record_errors;   /* specs that could not be recorded */
+
+    /* The daemon */
+    uint64_t daemon_found;    /* entries that it had or made */
+    uint64_t daemon_failures; /* kernels that it could not compile */
+    uint64_t daemon_lost;     /* requests that it did not answer: this process compiled */
+    uint64_t daemon_refused;  /* sockets of another user, daemons of another version or store */
 
     /* The remote */
     uint64_t remote_gets;     /* entries asked for */

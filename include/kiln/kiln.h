@@ -30,6 +30,7 @@
 
 #include <kiln/base.h>
 #include <kiln/cache.h>
+#include <kiln/daemon.h>
 #include <kiln/device.h>
 #include <kiln/kernel.h>
 #include <kiln/source.h>

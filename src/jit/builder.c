@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/keyline.h"
 #include "base/probe.h"
+#include "jit/daemon/client.h"
 #include "os/cpu.h"
 #include "os/syscalls.h"
 #include "source/source.h"
@@ -444,6 +445,39 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
     return held;
 }
 
+/* Whether this compile is the daemon's, where one answers. */
+static bool is_for_daemon(const request *wanted, kiln_status status)
+{
+    const bool missing = status == KILN_OK || status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
+    return wanted->builder->daemon != NULL && missing && wanted->out->blob == NULL && !wanted->fresh &&
+           !is_unwatched(wanted->builder, wanted->unit);
+}
+
+/* Has the daemon put the entry into the stores, and looks there once more. True: the unit does not compile. Without an
+ * answer, or where the entry is not found, out->blob stays NULL and *status as it was. */
+static bool ask_daemon_and_look(request *wanted, kiln_status *status, kiln_report *report)
+{
+    kiln__keylock *lock = wanted->builder->keylock;
+    kiln_report failure = KILN_INIT(kiln_report);
+    kiln_status failed = KILN_OK;
+    const kiln__key *key = kiln__unit_reads_files(wanted->unit) ? NULL : &wanted->key;
+    lock->aside(lock->data, true);
+    const kiln__daemon_answer answer =
+        kiln__daemon_build(wanted->builder->daemon, wanted->unit, key, lock->wait_ms, &failed, &failure);
+    lock->aside(lock->data, false);
+    if (answer == KILN__DAEMON_HAS_IT) {
+        const bool any = wanted->any;
+        wanted->any = true; /* the daemon's compiler made it, if there is none here */
+        *status = look(wanted, report);
+        wanted->any = any;
+    } else if (answer == KILN__DAEMON_CANNOT) {
+        kiln__report_move(report, &failure);
+        *status = failed;
+    }
+    kiln_report_clear(&failure);
+    return answer == KILN__DAEMON_CANNOT;
+}
+
 /* Takes the lease of a unit, so that one machine compiles it for all, or waits for the machine that has it. Where that
  * is done, or there are no leases, the entry is in out->blob or is compiled here. True: the lease is this service's. */
 static bool lease_and_look(request *wanted, kiln_status *status, kiln_report *report)
@@ -682,6 +716,10 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     request wanted = begin_request(builder, unit, out);
     wanted.fresh = fresh;
     kiln_status status = locate(&wanted, report);
+    if (is_for_daemon(&wanted, status) && ask_daemon_and_look(&wanted, &status, report)) {
+        fini_request(&wanted);
+        return status;
+    }
     if (status == KILN_OK && out->blob == NULL && !fresh)
         held = lock_and_look(&wanted, &hold, &status, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)

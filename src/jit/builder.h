@@ -111,6 +111,7 @@ typedef struct kiln__builder {
     const char
         *warm_options;      /* what stands at the end of the kiln warm line that a refusal names; borrowed, set once */
     kiln__keylock *keylock; /* borrowed; NULL: other processes are not waited for */
+    struct kiln__daemon *daemon; /* compiles for this one, borrowed (jit/daemon/client.h); NULL: none is asked */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 

@@ -31,6 +31,7 @@ static const struct {
                 { offsetof(kiln_options, record), "KILN_RECORD" },
                 { offsetof(kiln_options, remote), "KILN_REMOTE" },
                 { offsetof(kiln_options, remote_secret), "KILN_REMOTE_SECRET" },
+                { offsetof(kiln_options, socket), "KILN_SOCKET" },
                 { offsetof(kiln_options, worker), "KILN_WORKER" },
                 { offsetof(kiln_options, crash_dir), "KILN_CRASH_DIR" } };
 
@@ -104,6 +105,8 @@ static const choice isolation = { "isolate",
                               "owner or group", KILN_TRUST_GROUP },
                     trust_remote = { "trust_remote",  "kiln_switch", "KILN_TRUST_REMOTE",
                                      { "on", "off" }, "on or off",   KILN_OFF },
+                    start_daemon = { "start_daemon",  "kiln_switch", "KILN_START_DAEMON",
+                                     { "on", "off" }, "on or off",   KILN_OFF },
                     push = { "push", "kiln_push", NULL, { NULL }, NULL, KILN_PUSH_NONE },
                     wisdom = { "wisdom", "kiln_switch", "KILN_WISDOM", { "on", "off" }, "on or off", KILN_OFF },
                     strict = { "strict", "kiln_switch", NULL, { NULL }, NULL, KILN_OFF };
@@ -127,7 +130,7 @@ static kiln_status choose(const choice *of, int given, int usual, int *out, kiln
 static kiln_status choose_all(kiln_options *options, kiln_report *report)
 {
     const char *text = variable("KILN_STRICT");
-    int strictness, isolate, wise, trusted, remote_trusted, uploaded;
+    int strictness, isolate, wise, trusted, remote_trusted, uploaded, started;
     kiln_status status = choose(&strict, (int)options->strict,
                                 text != NULL && strcmp(text, "0") != 0 ? KILN_ON : KILN_OFF, &strictness, report);
     if (status == KILN_OK)
@@ -142,8 +145,11 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
         status = choose(&trust_remote, (int)options->trust_remote, KILN_OFF, &remote_trusted, report);
     if (status == KILN_OK)
         status = choose(&push, (int)options->push, KILN_PUSH_COMPILED, &uploaded, report);
+    if (status == KILN_OK)
+        status = choose(&start_daemon, (int)options->start_daemon, KILN_OFF, &started, report);
     if (status != KILN_OK)
         return status;
+    options->start_daemon = (kiln_switch)started;
     options->trust_remote = (kiln_switch)remote_trusted;
     options->push = (kiln_push)uploaded;
     options->trust = (kiln_trust)trusted;
@@ -151,6 +157,19 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
     options->isolate = (kiln_isolate)isolate;
     options->wisdom = (kiln_switch)wise;
     return KILN_OK;
+}
+
+char *kiln__options_socket(const kiln_options *options)
+{
+    const char *run = variable("XDG_RUNTIME_DIR");
+    kiln__text text = { 0 };
+    if (options->socket != NULL)
+        kiln__text_append(&text, options->socket);
+    else if (run != NULL && run[0] == '/')
+        kiln__text_printf(&text, "%s/kiln/socket", run);
+    else if (options->cache_dir[0] == '/')
+        kiln__text_printf(&text, "%s/daemon/socket", options->cache_dir);
+    return kiln__text_take(&text);
 }
 
 kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report)

@@ -110,6 +110,24 @@ static void open_remote(kiln_service *service, const kiln_options *options)
     }
 }
 
+/* The daemon of the user's store, if that is used. It asks the remote, too: a host that finds one there at first does
+ * not. */
+static kiln_status open_daemon(kiln_service *service, const kiln_options *options, bool *listens)
+{
+    char *socket = kiln__options_socket(options);
+    bool lacking = socket == NULL;
+    *listens = false;
+    if (!lacking && socket[0] != '\0' && service->disk != NULL) {
+        service->daemon =
+            kiln__daemon_open(socket, options->cache_dir, options->start_daemon == KILN_ON, &service->log);
+        lacking = service->daemon == NULL;
+        *listens = !lacking && options->remote != NULL && kiln__daemon_probe(socket, NULL) == 0;
+    }
+    kiln__free(socket);
+    service->builders[KILN__BACKEND_CUDA].daemon = service->daemon;
+    return lacking ? KILN_ENOMEM : KILN_OK;
+}
+
 kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *report)
 {
     if (service->disk != NULL)
@@ -218,7 +236,11 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->store_counters.trust = options->trust == KILN_TRUST_GROUP ? KILN__TRUST_GROUP : 0;
     kiln__store *shared = open_stores(service, options, named);
-    open_remote(service, options);
+    bool listens;
+    if (open_daemon(service, options, &listens) != KILN_OK)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (!listens || options->push == KILN_PUSH_ALL)
+        open_remote(service, options);
     if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = options->wisdom == KILN_ON;
@@ -306,6 +328,7 @@ void kiln__service_close(kiln_service *service)
             kiln__builder_fini(&service->builders[i]);
     kiln__wisdom_close(service->wisdom);
     close_stores(service);
+    kiln__daemon_close(service->daemon);
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);
     kiln__free(service->cache_dir);
@@ -352,6 +375,14 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .worker_timeouts = workers.timeouts,
         .unloads = atomic_load(&service->programs.unloads),
     };
+    if (service->daemon != NULL) {
+        kiln__daemon_counts daemon;
+        kiln__daemon_count(service->daemon, &daemon);
+        out->daemon_found = daemon.found;
+        out->daemon_failures = daemon.failures;
+        out->daemon_lost = daemon.lost;
+        out->daemon_refused = daemon.refused;
+    }
     if (service->tiers.remote != NULL) {
         kiln__remote_counts remote;
         kiln__remote_count(service->tiers.remote, &remote);

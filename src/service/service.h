@@ -3,6 +3,7 @@
 #define KILN_SERVICE_SERVICE_H
 
 #include "jit/builder.h"
+#include "jit/daemon/client.h"
 #include "service/apply.h"
 #include "service/record.h"
 #include "service/table.h"
@@ -31,6 +32,7 @@ struct kiln_service {
     kiln__store *disk;                    /* also in tiers; NULL if there is none */
     kiln_origin origins[KILN__TIERS_MAX]; /* of the tiers */
     kiln__named_store *named;             /* packs and the shared directory */
+    kiln__daemon *daemon;                 /* NULL: none is asked */
     char *cache_dir;                      /* "" if there is none */
     char *warm_options;                   /* the end of the kiln warm line that strict mode names */
     char cache_problem[256];              /* why there is none */
@@ -80,6 +82,9 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out);
  * rights does not read the environment. Strings are the host's, the environment's or *directory, which the caller
  * frees. cache_dir becomes "" if no store is wanted or can be had. KILN_EINVAL, KILN_ENOMEM. */
 kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report);
+
+/* The path of the daemon's socket by complete options, "" for none. The caller frees it; NULL: out of memory. */
+char *kiln__options_socket(const kiln_options *options);
 
 /* Why the environment names no directory for the user's store, in words. */
 const char *kiln__options_no_cache(void);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "fuzz/fuzz.h"
+#include "jit/daemon/protocol.h"
 #include "jit/worker/frame.h"
 #include "jit/worker/protocol.h"
 
@@ -30,18 +31,27 @@ static void require_sound(const kiln__frame *frame, const uint8_t *bytes, size_t
     }
 }
 
-/* What a host reads from a worker that a source has taken over. */
+/* What a host reads from a worker that a source has taken over, or from a daemon, and a daemon from a host. */
 static void read_as_answer(const kiln__frame *frame)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
+    kiln__key key;
     kiln_status status;
+    const char *directory;
     bool no_memory;
     kiln__worker_get_toolchain(frame, &toolchain);
     kiln__worker_get_unit(frame, &unit);
     kiln__unit_fini_source(&unit);
+    kiln__daemon_get_unit(frame, &unit);
+    kiln__unit_fini_source(&unit);
+    if (kiln__daemon_get_key(frame, &key))
+        FUZZ_REQUIRE(memchr(key.toolchain, 0, sizeof(key.toolchain)) != NULL && strchr(key.toolchain, '/') == NULL,
+                     "a toolchain is the part of a file's name");
+    if (kiln__daemon_get_hello(frame, &directory))
+        FUZZ_REQUIRE(directory[0] == '/', "a directory is absolute");
     if (kiln__worker_get_failure(frame, &status, &report))
         FUZZ_REQUIRE(status < KILN_OK && report.status == status && report.stage != NULL, "a failure is one");
     for (const char *c = report.log; c != NULL && *c != '\0'; c++)

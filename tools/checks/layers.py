@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 LAYERS = ["base", "os", "lang", "spec", "source", "store", "remote", "wisdom", "backend", "gpu", "cpu", "jit", "kiln-worker",
-          "service", "tune", "api"]
+          "service", "daemon", "tune", "api"]
 # Layers that may use less than everything below them.
 NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang", "spec"}, "store": {"base", "os"}, "remote": {"store"},
           "cpu": {"base", "os", "lang", "spec", "source", "store", "backend"}}
@@ -13,7 +13,7 @@ NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang",
 RESERVED = {
     "uthash.h": ("src/base/table.h",),
     "utlist.h": ("src/base/table.h",),
-    "uv.h": ("src/service/queue_uv.c", "tools/kiln/watch/watcher.c"),
+    "uv.h": ("src/service/queue_uv.c", "src/daemon/server.h", "tools/kiln/watch/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
     "hiredis/hiredis.h": ("src/remote/answers.h",),
     "curl/curl.h": ("src/remote/http.c",),
@@ -28,12 +28,13 @@ PUBLIC = {
     "base.h": {"stddef.h", "stdint.h"},
     "device.h": {"kiln/base.h"},
     "cache.h": {"kiln/base.h"},
+    "daemon.h": {"kiln/base.h"},
     "source.h": {"kiln/base.h"},
     "kernel.h": {"kiln/base.h", "kiln/device.h", "kiln/source.h"},
     "tensor.h": {"kiln/kernel.h"},
     "dlpack.h": {"kiln/tensor.h", "dlpack/dlpack.h"},
     "tune.h": {"kiln/kernel.h"},
-    "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tensor.h",
+    "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/daemon.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tensor.h",
                "kiln/tune.h"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -14,6 +14,8 @@ install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT
 install(FILES ${KILN_TEMPLATES} DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/templates COMPONENT kiln_development)
 if(KILN_BUILD_TOOLS)
     install(TARGETS kiln_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT kiln_tools)
+    configure_file(tools/systemd/kiln.service.in ${generated}/kiln.service @ONLY)
+    install(FILES tools/systemd/kiln.socket ${generated}/kiln.service DESTINATION lib/systemd/user COMPONENT kiln_tools)
     install(FILES docs/man/kiln.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT kiln_tools)
     install(FILES tools/completions/kiln.bash RENAME kiln
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT kiln_tools)

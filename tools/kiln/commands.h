@@ -17,6 +17,8 @@
     X(templates, "list the kernel templates and their parameters")          \
     X(cache, "inspect, check, trim, move and empty the kernel cache")       \
     X(wisdom, "list, explain and move the results of tuning")               \
+    X(serve, "compile for all processes of this user, as a daemon")         \
+    X(status, "show the figures of the daemon")                             \
     X(doctor, "check the driver, compilers, GPUs and cache, and name remedies")
 
 #define PROTOTYPE(name, summary) int command_##name(int argc, char **argv);

@@ -33,8 +33,7 @@ static bool copy_text(const kiln__frame *frame, kiln__worker_tag tag, size_t mos
     return text == NULL || *out != NULL;
 }
 
-/* Identities go into keys and file names. */
-static bool is_identity(const char *text)
+bool kiln__worker_is_identity(const char *text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
     return strlen(text) < KILN__ENTRY_TOOLCHAIN_SIZE && text[strspn(text, allowed)] == '\0';
@@ -78,7 +77,7 @@ bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out)
 {
     const char *targets = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGETS);
     memset(out, 0, sizeof(*out));
-    return get_text(frame, KILN__WORKER_TAG_ID, out->id, sizeof(out->id)) && is_identity(out->id) &&
+    return get_text(frame, KILN__WORKER_TAG_ID, out->id, sizeof(out->id)) && kiln__worker_is_identity(out->id) &&
            get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, out->version, sizeof(out->version)) &&
            get_text(frame, KILN__WORKER_TAG_PATH, out->path, sizeof(out->path)) && targets != NULL &&
            kiln__toolchain_read_targets(out, targets);
@@ -186,7 +185,7 @@ void kiln__worker_put_failure(kiln__text *frame, kiln_status status, const kiln_
 /* A report's stage is a static string. */
 static const char *find_stage(const char *text)
 {
-    static const char *const stages[] = { KILN__STAGE_COMPILE, KILN__STAGE_OPEN };
+    static const char *const stages[] = { KILN__STAGE_COMPILE, KILN__STAGE_OPEN, KILN__STAGE_STORE };
     for (size_t i = 0; text != NULL && i < sizeof(stages) / sizeof(stages[0]); i++)
         if (strcmp(stages[i], text) == 0)
             return stages[i];
@@ -204,7 +203,7 @@ bool kiln__worker_get_failure(const kiln__frame *frame, kiln_status *status, kil
         return false;
     *status = (kiln_status)(int32_t)code;
     if (*status != KILN_ENOCOMPILER && *status != KILN_ECOMPILE && *status != KILN_ETARGET && *status != KILN_ENOMEM &&
-        *status != KILN_ENOWORKER && *status != KILN_EIO)
+        *status != KILN_ENOWORKER && *status != KILN_EIO && *status != KILN_ECRASHED)
         return false;
     copy_clean(line, sizeof(line), message);
     kiln__fail(report, *status, stage, (int)native, "%s", line);
@@ -239,7 +238,7 @@ bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__to
     memset(out, 0, sizeof(*out));
     if (cubin == NULL || (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads))) ||
         !get_text(frame, KILN__WORKER_TAG_ID, toolchain->id, sizeof(toolchain->id)) || toolchain->id[0] == '\0' ||
-        !is_identity(toolchain->id) ||
+        !kiln__worker_is_identity(toolchain->id) ||
         !get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version, sizeof(toolchain->version)))
         return false;
     kiln__frame_get_u32(frame, KILN__WORKER_TAG_UNSETTLED, &unsettled);

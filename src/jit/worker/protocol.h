@@ -75,6 +75,9 @@ typedef enum kiln__worker_tag {
 /* Writers and readers of fields. Readers trust nothing: false for anything that a sound worker or host would not have
  * sent, *out is then of no use. */
 
+/* Whether a text may be the id of a toolchain, which goes into keys and file names; "" may. */
+bool kiln__worker_is_identity(const char *text);
+
 void kiln__worker_put_toolchain(kiln__text *frame, const kiln__toolchain *toolchain);
 bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out);
 

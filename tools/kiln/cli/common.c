@@ -237,11 +237,10 @@ static void print_log(void *data, kiln_log_level level, const char *message)
     note("%s: %s", level >= KILN_LOG_ERROR && level <= KILN_LOG_DEBUG ? names[level] : "note", message);
 }
 
-int session_open(struct session *out, const common_args *args)
+kiln_options session_options(const common_args *args)
 {
-    enum { LEAST_MIB = 256 }; /* NVRTC alone takes as much */
-    *out = (struct session){ .service = NULL, .report = KILN_INIT(kiln_report) };
     kiln_options options = KILN_INIT(kiln_options);
+    options.socket = args->socket;
     options.device = args->device;
     options.cache_dir = args->cache_dir;
     options.strict = args->strict;
@@ -253,6 +252,14 @@ int session_open(struct session *out, const common_args *args)
     options.log = print_log;
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;
+    return options;
+}
+
+int session_open(struct session *out, const common_args *args)
+{
+    enum { LEAST_MIB = 256 }; /* NVRTC alone takes as much */
+    *out = (struct session){ .service = NULL, .report = KILN_INIT(kiln_report) };
+    const kiln_options options = session_options(args);
     if (args->only_reads && args->cache_dir && *args->cache_dir && access(args->cache_dir, F_OK) != 0 &&
         errno == ENOENT)
         note("--cache-dir %s: there is no such directory", args->cache_dir);

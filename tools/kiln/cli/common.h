@@ -87,6 +87,7 @@ typedef struct common_args {
     const text_list *ops, *templates; /* definitions and paths to open a session with, or NULL */
     const char *cache_dir;
     const char *device;
+    const char *socket; /* of the daemon; NULL: the library's */
     bool json;
     bool verbose;
     bool only_reads; /* the command makes nothing: a directory that is named and missing is told of */
@@ -101,6 +102,9 @@ struct session {
     kiln_service *service;
     kiln_report report;
 };
+
+/* The library's options by the common ones. */
+kiln_options session_options(const common_args *args);
 
 /* Opens a session. Returns STATUS_DONE, or the exit status after a message. session_close is right after either. */
 int session_open(struct session *out, const common_args *args);

@@ -1,0 +1,45 @@
+/* The host's side of the daemon: one connection for each request, so that nothing is shared between threads, and a
+ * daemon that dies takes one request with it. A request that the daemon does not answer is the caller's again. */
+#ifndef KILN_JIT_DAEMON_CLIENT_H
+#define KILN_JIT_DAEMON_CLIENT_H
+
+#include "base/log.h"
+#include "spec/unit.h"
+#include "store/entry.h"
+
+typedef struct kiln__daemon kiln__daemon;
+
+typedef struct kiln__daemon_counts {
+    uint64_t found;    /* entries that the daemon had or made */
+    uint64_t failures; /* units that it could not compile */
+    uint64_t lost;     /* requests that it did not answer */
+    uint64_t refused;  /* sockets of another user, daemons of another version or store */
+} kiln__daemon_counts;
+
+/* `socket`: its path. `directory`: the store of this process. `start`: a daemon is started where none answers. NULL:
+ * out of memory. The log is borrowed. */
+kiln__daemon *kiln__daemon_open(const char *socket, const char *directory, bool start, const kiln__log *log);
+void kiln__daemon_close(kiln__daemon *daemon); /* NULL is allowed */
+
+typedef enum kiln__daemon_answer {
+    KILN__DAEMON_NO_ANSWER, /* there is no daemon, or it went away: the caller compiles */
+    KILN__DAEMON_HAS_IT,    /* the entry is in the store */
+    KILN__DAEMON_CANNOT     /* the unit does not compile: *status and the report */
+} kiln__daemon_answer;
+
+/* Has the daemon find or make the entry of a unit. `key`: that of the entry, NULL where only a compile tells. Blocks
+ * for 100 ms for the connection, 250 ms for the greeting and `wait_ms` for each of two answers. After a failure it asks
+ * nothing for 1 s, doubling to 60 s. Any thread. */
+kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
+                                       uint32_t wait_ms, kiln_status *status, kiln_report *report);
+
+void kiln__daemon_count(const kiln__daemon *daemon, kiln__daemon_counts *out);
+
+/* Whether a daemon of this version answers at a socket: 0, or a negative errno: -ENOENT, -ECONNREFUSED (none listens),
+ * -EPERM (another user's), -EPROTO (another version). *why, which may be NULL, is a static string. */
+int kiln__daemon_probe(const char *socket, const char **why);
+
+/* The daemon's figures as JSON, which the caller frees. The same errors, -ETIMEDOUT and -ENOMEM. */
+int kiln__daemon_ask_figures(const char *socket, char **out, const char **why);
+
+#endif
