@@ -1,8 +1,11 @@
-/* kiln serve: the daemon, in front or in the background. */
+/* kiln serve: the daemon, in front or in the background, and its end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/options.h"
@@ -11,7 +14,7 @@
 typedef struct serve_args {
     common_args common;
     uint32_t idle;
-    bool background;
+    bool background, stop;
 } serve_args;
 
 static const struct usage usage = {
@@ -20,9 +23,8 @@ static const struct usage usage = {
     "(SIGTERM). They find it at its socket: KILN_SOCKET, else kiln/socket in XDG_RUNTIME_DIR, else daemon/socket in "
     "the\n"
     "cache directory. SIGHUP has it read secrets and libraries anew. It takes a socket of systemd, too.",
-    "  kiln serve --idle 600\n"
-    "  kiln serve --background\n"
-    "  KILN_REMOTE=redis://cache.example:6379 KILN_REMOTE_SECRET=/etc/kiln/secret kiln serve",
+    "  kiln serve --background --idle 600\n"
+    "  kiln serve --stop",
 };
 
 /* Where a daemon in the background says that it listens; -1: in front. */
@@ -43,12 +45,35 @@ static void on_ready(void *data, const char *socket)
     close(tell);
 }
 
-static bool is_running(const kiln_options *options)
+/* The process of the daemon that answers; 0: none does. */
+static pid_t find_daemon(const kiln_options *options, kiln_report *report)
 {
-    char *figures = NULL;
-    const kiln_status status = kiln_daemon_figures(&figures, options, NULL);
-    kiln_text_free(figures);
-    return status == KILN_OK;
+    char *text = NULL;
+    if (kiln_daemon_figures(&text, options, report) != KILN_OK)
+        return 0;
+    json_t *figures = json_loads(text, 0, NULL);
+    const pid_t process = (pid_t)json_integer_value(json_object_get(figures, "pid"));
+    json_decref(figures);
+    kiln_text_free(text);
+    return process;
+}
+
+/* Tells the daemon to end, and waits until it has. */
+static int stop(const serve_args *args)
+{
+    enum { WAIT_MS = 60000, PAUSE_MS = 10 };
+    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+    kiln_report report = KILN_INIT(kiln_report);
+    const kiln_options options = session_options(&args->common);
+    const pid_t process = find_daemon(&options, &report);
+    if (process <= 0)
+        return fail_report(report.status, &report, NULL);
+    if (kill(process, SIGTERM) != 0)
+        return fail(STATUS_FAILED, "cannot end process %d: %s", (int)process, strerror(errno));
+    for (int waited = 0; kill(process, 0) == 0 && waited < WAIT_MS; waited += PAUSE_MS)
+        nanosleep(&pause, NULL);
+    return kill(process, 0) != 0 ? STATUS_DONE
+                                 : fail(STATUS_FAILED, "process %d still answers what was asked", (int)process);
 }
 
 static int serve(const serve_args *args, int tell)
@@ -61,7 +86,7 @@ static int serve(const serve_args *args, int tell)
     how.ready = on_ready;
     how.data = &tell;
     const kiln_status status = kiln_serve(&how, &report);
-    if (status && args->background && is_running(&options)) {
+    if (status && args->background && find_daemon(&options, NULL) > 0) {
         kiln_report_clear(&report);
         return STATUS_DONE;
     }
@@ -103,7 +128,10 @@ int command_serve(int argc, char **argv)
         { "socket", 0, OPTION_TEXT, "PATH", "listen at PATH", &args.common.socket },
         { "idle", 0, OPTION_NUMBER, "SECONDS", "end after so long without a request", &args.idle },
         { "background", 0, OPTION_FLAG, NULL, "return once it listens", &args.background },
+        { "stop", 0, OPTION_FLAG, NULL, "have the daemon end, and wait for that", &args.stop },
     };
     options_only(&usage, OPTION_ROWS(rows), &args.common, NULL, argc, argv);
+    if (args.stop)
+        return stop(&args);
     return args.background ? serve_behind(&args) : serve(&args, -1);
 }
