@@ -148,6 +148,26 @@ typedef enum kiln_log_level {
  * not call Kiln. */
 typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *message);
 
+typedef enum kiln_event_kind {
+    KILN_EVENT_GET = 1, /* a get that found no loaded program: all that it does, loading too */
+    KILN_EVENT_COMPILE, /* within it, or on a thread of the service */
+    KILN_EVENT_LAUNCH   /* the submission of a launch to the driver, or its run on the cpu */
+} kiln_event_kind;
+
+/* The beginning or the end of something. */
+typedef struct kiln_event {
+    size_t size;
+    kiln_event_kind kind;
+    int ends;           /* 0: it begins */
+    const char *name;   /* the spec, or the name of a source or of its function; valid during the call */
+    kiln_status status; /* of an end */
+    uint64_t ns;        /* how long it took, of an end */
+} kiln_event;
+
+/* Receives events, beginning and end on one thread, nested. Threads of the host and of the service may call it at once,
+ * also for kernels that outlive the service. It must not call Kiln. */
+typedef void (*kiln_event_fn)(void *data, const kiln_event *event);
+
 /* The process in which NVRTC compiles. A compile worker is a child process: a source that crashes it or keeps it busy
  * does not harm the host. docs/embedding.md has the details. */
 typedef enum kiln_isolate {
@@ -222,6 +242,8 @@ typedef struct kiln_options {
     kiln_log_fn log; /* NULL: no log */
     void *log_data;
     kiln_log_level log_level;
+    kiln_event_fn event; /* told of gets, compiles and launches; NULL: none */
+    void *event_data;
 } kiln_options;
 
 /* Opens a service. The caller ends it with kiln_close. Drivers and compilers are opened at first use. An unusable store

@@ -1,4 +1,4 @@
-/* The log of a service: lines go to the host's callback or nowhere. */
+/* The log of a service: lines and events go to the host's callbacks or nowhere. */
 #ifndef KILN_BASE_LOG_H
 #define KILN_BASE_LOG_H
 
@@ -9,6 +9,8 @@ typedef struct kiln__log {
     kiln_log_fn fn;
     void *data;
     kiln_log_level level;
+    kiln_event_fn event; /* base/event.h; NULL: none is told */
+    void *event_data;
 } kiln__log;
 
 /* `level` 0 reads KILN_LOG ("error", "warn", "info", "debug"), else KILN_LOG_WARN. */

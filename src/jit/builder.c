@@ -2,6 +2,7 @@
 #include "jit/builder.h"
 
 #include "base/alloc.h"
+#include "base/event.h"
 #include "base/fpenv.h"
 #include "base/keyline.h"
 #include "base/probe.h"
@@ -576,10 +577,12 @@ static kiln_status compile_until_settled(const request *wanted, kiln__image *ima
     for (int tries = 1;; tries++) {
         uint64_t start = kiln__cpu_now_ns();
         KILN__PROBE(compile_begin, unit->spec);
+        kiln__event_begin(wanted->builder->log, KILN_EVENT_COMPILE, unit->spec);
         kiln__fpenv_enter(&host);
         kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
         kiln__fpenv_leave(&host);
         wanted->out->compile_ns = kiln__cpu_now_ns() - start;
+        kiln__event_end(wanted->builder->log, KILN_EVENT_COMPILE, unit->spec, status, wanted->out->compile_ns);
         KILN__PROBE(compile_done, unit->spec, status, wanted->out->compile_ns);
         note_compile(wanted->builder, unit, wanted->out->compile_ns, status, report);
         if (!kiln__unit_reads_files(unit) || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))

@@ -5,6 +5,7 @@
 #include "service/service.h"
 #include "store/pack.h"
 #include "store/remote.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -413,6 +414,27 @@ static void examine_remote(exam *e)
          NULL);
 }
 
+/* A daemon that listens, or would. Without one nothing is told: each process compiles. */
+static void examine_daemon(exam *e)
+{
+    const char *why = "", *socket = e->service->daemon != NULL ? kiln__daemon_socket(e->service->daemon) : "";
+    const int error = socket[0] != '\0' ? kiln__daemon_probe(socket, &why) : -ENOENT;
+    if (error == -ENOENT || error == -ECONNREFUSED)
+        return;
+    tell(e,
+         (kiln_finding){ .what = "daemon",
+                         .ok = error == 0,
+                         .name = "kiln serve",
+                         .path = socket,
+                         .detail = error == 0       ? "answers; kiln status has its figures"
+                                   : why[0] != '\0' ? why
+                                                    : strerrordesc_np(-error),
+                         .remedy = error == 0 ? NULL
+                                              : "each process compiles by itself: name another path in "
+                                                "KILN_SOCKET, or end the program that listens there" },
+         NULL);
+}
+
 void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
     exam e = { service, fn, data, false };
@@ -441,4 +463,6 @@ void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
         examine_named(&e, named);
     if (!e.stopped)
         examine_remote(&e);
+    if (!e.stopped)
+        examine_daemon(&e);
 }

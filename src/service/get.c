@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/event.h"
 #include "base/probe.h"
 #include "base/table.h"
 #include "os/cancel.h"
@@ -613,11 +614,14 @@ kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_requ
     if (status == KILN_OK && *out == NULL && capture != NULL)
         status = refuse_in_capture(want, *capture, report);
     if (status == KILN_OK && *out == NULL) {
+        const uint64_t start = kiln__cpu_now_ns();
         KILN__PROBE(get_begin, want->id);
+        kiln__event_begin(&service->log, KILN_EVENT_GET, want->id);
         obtain_program(service, want, &outcome);
         *out = outcome.program;
         outcome.program = NULL;
         status = kiln__outcome_tell(&outcome, report);
+        kiln__event_end(&service->log, KILN_EVENT_GET, want->id, status, kiln__cpu_now_ns() - start);
         KILN__PROBE(get_done, want->id, status, *out != NULL ? (*out)->origin_name : NULL);
         kiln__outcome_fini(&outcome);
     }

@@ -1,8 +1,10 @@
 /* Launches: from the sizes and arguments of a call to the grid and the parameters that a backend submits. */
 #include "service/launch.h"
 
+#include "base/event.h"
 #include "base/fpenv.h"
 #include "base/probe.h"
+#include "os/cpu.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -200,11 +202,30 @@ static kiln_status check_overlap(const passing *p)
 /* The limits of CUDA in x, y and z. */
 static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
 
+/* Tells of a launch, where that is wanted. Returns when it began; 0: it is not told of. */
+static uint64_t begin_launch(const kiln_kernel *kernel, const char *name)
+{
+    if (!kiln__event_is_wanted())
+        return 0;
+    kiln__event_begin(&kernel->program->runtime->log, KILN_EVENT_LAUNCH, name);
+    return kiln__cpu_now_ns();
+}
+
+static void end_launch(const kiln_kernel *kernel, const char *name, kiln_status status, uint64_t start)
+{
+    if (start != 0)
+        kiln__event_end(&kernel->program->runtime->log, KILN_EVENT_LAUNCH, name, status, kiln__cpu_now_ns() - start);
+}
+
 static kiln_status submit_grid(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
 {
     const uint32_t blocks[3] = { (uint32_t)grid[0], (uint32_t)grid[1], (uint32_t)grid[2] };
     KILN__PROBE(launch, p->kernel->spec, blocks[0], blocks[1], blocks[2]);
-    return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
+    const uint64_t start = begin_launch(p->kernel, p->kernel->spec);
+    const kiln_status status =
+        p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
+    end_launch(p->kernel, p->kernel->spec, status, start);
+    return status;
 }
 
 /* Submits the kernel once for each phase, with memory that all of them share. */
@@ -406,7 +427,10 @@ kiln_status kiln__kernel_launch_grid(const kiln_kernel *kernel, const kiln_grid 
     if (status != KILN_OK)
         return status;
     KILN__PROBE(launch, function->name, grid->grid[0], grid->grid[1], grid->grid[2]);
-    return kernel->vtable->functions->launch(kernel->module, function->number, grid, where, stream, report);
+    const uint64_t start = begin_launch(kernel, function->name);
+    status = kernel->vtable->functions->launch(kernel->module, function->number, grid, where, stream, report);
+    end_launch(kernel, function->name, status, start);
+    return status;
 }
 
 /* ---- Arrays of n elements */

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "base/alloc.h"
+#include "base/event.h"
 #include "base/table.h"
 #include "gpu/cuda.h"
 #include "jit/worker/workers.h"
@@ -218,6 +219,7 @@ static kiln_status open_builders(kiln_service *service, const kiln_options *opti
 static kiln_status open_parts(kiln_service *service, const kiln_options *options, bool named, kiln_report *report)
 {
     kiln__log_init(&service->log, options->log, options->log_data, options->log_level);
+    kiln__event_init(&service->log, options->event, options->event_data);
     const char *const drivers[KILN__BACKEND_END] = { [KILN__BACKEND_CUDA] = options->libcuda };
     const char *record = options->record != NULL ? options->record : "";
     kiln_status status = kiln__catalog_init(&service->catalog, report);

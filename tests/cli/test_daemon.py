@@ -169,6 +169,12 @@ class Life(DaemonTest):
         self.assertEqual(daemon.returncode, 0)
         self.assertIn("no daemon answers", self.kiln("serve", "--stop", status=1).stderr)
 
+    def test_doctor_knows_it(self):
+        self.assertNotIn("daemon", [one["what"] for one in self.kiln_json("doctor", status=None)["findings"]])
+        self.serve()
+        found = [one for one in self.kiln_json("doctor", status=None)["findings"] if one["what"] == "daemon"]
+        self.assertEqual([(one["ok"], one["path"]) for one in found], [(True, self.socket)])
+
     def test_a_second_daemon_says_so_and_leaves_the_first(self):
         self.serve()
         self.assertIn("a daemon serves at", self.kiln("serve", status=1).stderr)

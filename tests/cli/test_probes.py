@@ -61,5 +61,18 @@ class Probes(KilnTest):
             self.assertTrue(least < int(ns) < 100e9, ns)
 
 
+@unittest.skipUnless(os.environ.get("KILN_NVTX_LISTENER"), "a build without NVTX's headers makes no ranges")
+class Ranges(KilnTest):
+    def test_a_profiler_sees_ranges_that_nest(self):
+        x, y = self.save("x.npy", np.linspace(-1, 9, 1000, dtype=np.float32)), self.path("y.npy")
+        env = {**self.env, "NVTX_INJECTION64_PATH": os.environ["KILN_NVTX_LISTENER"]}
+        told = self.kiln("run", "op=relu6 block=64 elems=4", "--in", x, "--out", y, env=env).stderr.splitlines()
+        begin = "push op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain target=cpu"
+        self.assertEqual(told[:4], [begin, begin, "pop", "pop"])  # a get and its compile
+        self.assertEqual(told[4:], [begin, "pop"] * (len(told) // 2 - 2))  # launches
+        self.assertGreater(len(told), 4)
+        self.assertEqual(self.kiln("run", "op=relu6", "--in", x, "--out", y).stderr, "")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -96,6 +96,7 @@
     X(service, outputs)          \
     X(service, reduce)           \
     X(service, phases)           \
+    X(service, events)           \
     X(service, kept)             \
     X(service, defined)          \
     X(service, manifest)         \

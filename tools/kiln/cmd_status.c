@@ -17,8 +17,7 @@ static const struct usage usage = {
     "Shows what the daemon has done: requests and their times by the place where the entry was, compiles, refusals, "
     "the\n"
     "most requested and the slowest kernels, the time that hits saved. Status 1 if no daemon answers.",
-    "  kiln status\n"
-    "  kiln status --prometheus",
+    NULL,
 };
 
 static const char *const places[] = { "memory", "disk", "pack", "shared", "remote", "compiled" };

@@ -60,6 +60,11 @@ void kiln__daemon_close(kiln__daemon *daemon)
     kiln__free(daemon);
 }
 
+const char *kiln__daemon_socket(const kiln__daemon *daemon)
+{
+    return daemon->socket;
+}
+
 void kiln__daemon_count(const kiln__daemon *daemon, kiln__daemon_counts *out)
 {
     *out = (kiln__daemon_counts){ .found = atomic_load(&daemon->found),

@@ -33,6 +33,9 @@ typedef enum kiln__daemon_answer {
 kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
                                        uint32_t wait_ms, kiln_status *status, kiln_report *report);
 
+/* The path of its socket. */
+const char *kiln__daemon_socket(const kiln__daemon *daemon);
+
 void kiln__daemon_count(const kiln__daemon *daemon, kiln__daemon_counts *out);
 
 /* Whether a daemon of this version answers at a socket: 0, or a negative errno: -ENOENT, -ECONNREFUSED (none listens),
