@@ -224,7 +224,7 @@ typedef struct kiln_options {
     kiln_switch trust_remote;  /* KILN_ON: what lies there unsigned is loaded, too; KILN_TRUST_REMOTE; else KILN_OFF */
     kiln_push push;            /* else KILN_PUSH_COMPILED */
     const char *socket;        /* of the daemon that compiles for the processes of this user, if one listens there;
-                                  KILN_SOCKET; else kiln/socket in XDG_RUNTIME_DIR, else daemon/socket in cache_dir;
+                                  KILN_SOCKET; else kiln/socket in XDG_RUNTIME_DIR, else daemon/HOSTNAME in cache_dir;
                                   "": none is asked. docs/daemon.md has the details */
     kiln_switch start_daemon;  /* KILN_ON: one is started where none listens; KILN_START_DAEMON; else KILN_OFF */
     uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel, and again for another

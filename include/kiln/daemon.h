@@ -25,6 +25,11 @@ typedef struct kiln_serve_options {
  * use), KILN_EINVAL (no path for a socket), KILN_ENOENT (no store on disk). */
 KILN_API KILN_MUST_USE kiln_status kiln_serve(const kiln_serve_options *options, kiln_report *report);
 
+/* Has the daemon at kiln_options.socket end once what was asked of it is answered. Blocks until then, at most for
+ * wait_ms. Opens no service. `options` may be NULL.
+ * Errors: as kiln_daemon_figures. */
+KILN_API KILN_MUST_USE kiln_status kiln_daemon_stop(const kiln_options *options, uint32_t wait_ms, kiln_report *report);
+
 /* Gives the figures of the daemon at kiln_options.socket as JSON, which the caller frees with kiln_text_free. Opens no
  * service. Blocks for 5 s at most. docs/daemon.md lists the figures. `options` may be NULL.
  * Errors: KILN_ENOENT (no daemon answers there), KILN_EIO (one of another user, or of another version), KILN_ETIMEDOUT,

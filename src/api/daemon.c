@@ -36,24 +36,46 @@ static kiln_status fail_at(const char *socket, int error, const char *why, kiln_
                       "the daemon at %s is of no use: %s", socket, why[0] != '\0' ? why : strerror(-error));
 }
 
-kiln_status kiln_daemon_figures(char **out, const kiln_options *options, kiln_report *report)
+/* The path of the socket, which the caller frees. */
+static kiln_status find_socket(char **out, const kiln_options *options, kiln_report *report)
 {
-    KILN__NO_CANCEL;
-    char *directory = NULL, *socket = NULL;
-    const char *why = "";
+    char *directory = NULL;
     kiln_options full = KILN_INIT(kiln_options);
-    kiln__report_begin(report);
-    KILN__REQUIRE_OUT(report, KILN__STAGE_OPEN, out);
     kiln_status status = take_options(&full, options, report);
     if (status == KILN_OK)
         status = kiln__options_complete(&full, &directory, report);
-    if (status == KILN_OK && (socket = kiln__options_socket(&full)) == NULL)
+    *out = status == KILN_OK ? kiln__options_socket(&full) : NULL;
+    if (status == KILN_OK && *out == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if (status == KILN_OK) {
-        const int error = kiln__daemon_ask_figures(socket, out, &why);
-        status = error == 0 ? KILN_OK : fail_at(socket, error, why, report);
-    }
-    kiln__free(socket);
     kiln__free(directory);
+    return status;
+}
+
+kiln_status kiln_daemon_figures(char **out, const kiln_options *options, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    char *socket;
+    const char *why = "";
+    kiln__report_begin(report);
+    KILN__REQUIRE_OUT(report, KILN__STAGE_OPEN, out);
+    kiln_status status = find_socket(&socket, options, report);
+    const int error = status == KILN_OK ? kiln__daemon_ask_figures(socket, out, &why) : 0;
+    if (error != 0)
+        status = fail_at(socket, error, why, report);
+    kiln__free(socket);
+    return status;
+}
+
+kiln_status kiln_daemon_stop(const kiln_options *options, uint32_t wait_ms, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    char *socket;
+    const char *why = "";
+    kiln__report_begin(report);
+    kiln_status status = find_socket(&socket, options, report);
+    const int error = status == KILN_OK ? kiln__daemon_stop(socket, wait_ms, &why) : 0;
+    if (error != 0)
+        status = fail_at(socket, error, why, report);
+    kiln__free(socket);
     return status;
 }

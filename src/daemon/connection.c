@@ -44,8 +44,8 @@ static void refuse(kiln__connection *connection, uint64_t *counter, const char *
 {
     kiln__server *server = connection->server;
     ++*counter;
-    if (server->active_ns - server->told_ns > TOLD_NS) { /* a crowd of them does not fill the log */
-        server->told_ns = server->active_ns;
+    if (server->now_ns - server->told_ns > TOLD_NS) { /* a crowd of them does not fill the log */
+        server->told_ns = server->now_ns;
         kiln__log_line(&server->log, KILN_LOG_WARN, "a connection is closed: %s", why);
     }
     kiln__connection_close(connection);
@@ -77,6 +77,7 @@ static void write_later(kiln__connection *connection, const char *bytes, size_t 
     }
     const uv_buf_t buffer = uv_buf_init(connection->rest, (unsigned)length);
     connection->write.data = connection;
+    connection->since_ns = connection->server->now_ns;
     connection->writing = uv_write(&connection->write, (uv_stream_t *)&connection->pipe, &buffer, 1, written) == 0;
     if (!connection->writing)
         kiln__connection_close(connection);
@@ -113,9 +114,15 @@ static void handle(kiln__connection *connection, const char *bytes, size_t lengt
     kiln__unit unit = { 0 };
     bool good = kiln__frame_decode(&frame, bytes, length) == KILN__FRAME_GOOD;
     server->figures.requests++;
-    connection->asked_ns = server->active_ns;
+    server->active_ns = server->now_ns;
+    connection->asked_ns = server->now_ns;
     if (good && frame.type == KILN__DAEMON_ASK_FIGURES) {
         kiln__server_answer_figures(connection);
+        return;
+    }
+    if (good && frame.type == KILN__DAEMON_STOP) {
+        connection->stops = true;
+        kiln__server_drain(server, "told to by a host");
         return;
     }
     if (good && frame.type == KILN__DAEMON_FIND)
@@ -174,7 +181,7 @@ static void keep(kiln__connection *connection, const char *bytes, size_t length)
     if (connection->closing || length == 0)
         return;
     if (connection->bytes.length == 0)
-        connection->since_ns = server->active_ns;
+        connection->since_ns = server->now_ns;
     const size_t before = connection->bytes.length;
     kiln__text_append_bytes(&connection->bytes, bytes, length);
     server->held_bytes += connection->bytes.length - before;
@@ -191,7 +198,7 @@ static void drop(kiln__connection *connection, size_t count)
     connection->server->held_bytes -= count;
     bytes->length -= count;
     memmove(bytes->data, bytes->data + count, bytes->length);
-    connection->since_ns = connection->server->active_ns;
+    connection->since_ns = connection->server->now_ns;
     if (bytes->length == 0 && bytes->capacity > KEPT_BYTES)
         kiln__text_fini(bytes);
 }
@@ -218,7 +225,7 @@ static void give_scratch(uv_handle_t *handle, size_t wanted, uv_buf_t *out)
 static void arrived(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     kiln__connection *connection = stream->data;
-    connection->server->active_ns = kiln__cpu_now_ns();
+    connection->server->now_ns = kiln__cpu_now_ns();
     if (count < 0)
         kiln__connection_close(connection);
     else
@@ -231,6 +238,7 @@ static void arrived(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 void kiln__connection_go_on(kiln__connection *connection)
 {
+    connection->since_ns = connection->server->now_ns;
     if (!connection->closing && !is_waiting(connection) && connection->bytes.length > 0)
         drop(connection, handle_frames(connection, connection->bytes.data, connection->bytes.length));
     if (connection->closing || is_waiting(connection) || connection->reading)
@@ -252,13 +260,20 @@ static bool is_own_user(const uv_pipe_t *pipe)
 void kiln__connection_accept(uv_stream_t *listener, int status)
 {
     kiln__server *server = listener->data;
-    kiln__connection *connection = status == 0 ? kiln__calloc(1, sizeof(*connection)) : NULL;
-    if (connection == NULL)
+    kiln__connection *connection = kiln__calloc(1, sizeof(*connection));
+    const bool lacking = connection == NULL;
+    if (lacking) { /* it must be taken, or the loop takes no other */
+        connection = server->spare;
+        server->spare = NULL;
+    }
+    if (connection == NULL || status != 0) {
+        kiln__free(connection);
         return;
+    }
     connection->server = server;
     connection->pipe.data = connection;
     uv_pipe_init(&server->loop, &connection->pipe, 0);
-    server->active_ns = kiln__cpu_now_ns();
+    server->now_ns = kiln__cpu_now_ns();
     server->figures.connections++;
     server->connection_count++;
     DL_APPEND(server->connections, connection);
@@ -266,7 +281,7 @@ void kiln__connection_accept(uv_stream_t *listener, int status)
         kiln__connection_close(connection);
     else if (!is_own_user(&connection->pipe))
         refuse(connection, &server->figures.refused_users, "it is another user's");
-    else if (server->connection_count > CONNECTIONS_MAX)
+    else if (lacking || server->connection_count > CONNECTIONS_MAX)
         refuse(connection, &server->figures.refused_crowd, "there are too many");
     else
         write_frame(connection, &server->hello);
@@ -277,9 +292,10 @@ void kiln__connections_sweep(kiln__server *server, uint64_t now)
 {
     kiln__connection *connection, *next;
     DL_FOREACH_SAFE (server->connections, connection, next) {
-        if (!is_waiting(connection) && connection->bytes.length > 0 && now - connection->since_ns > SLOW_NS)
+        const bool moves = connection->writing || (connection->on == NULL && connection->bytes.length > 0);
+        if (moves && now - connection->since_ns > SLOW_NS)
             refuse(connection, &server->figures.refused_slow, "its frame takes too long");
-        else if (server->draining && !is_waiting(connection))
+        else if (server->draining && !is_waiting(connection) && !connection->stops)
             kiln__connection_close(connection);
     }
 }

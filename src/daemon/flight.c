@@ -2,6 +2,7 @@
 #include "daemon/server.h"
 
 #include "os/cpu.h"
+#include "store/disk.h"
 #include "store/tiers.h"
 #include <string.h>
 
@@ -32,8 +33,10 @@ bool kiln__flight_answer_at_once(kiln__connection *connection, const kiln__key *
     kiln__tiers at_hand;
     kiln__tiers_borrow_at_hand(&at_hand, &server->epoch->service->tiers);
     kiln__blob *blob = key->toolchain[0] != '\0' ? kiln__tiers_get(&at_hand, key, NULL, NULL) : NULL;
-    if (blob == NULL)
+    if (blob == NULL || !kiln__disk_store_has(server->epoch->service->disk, key)) {
+        kiln__blob_release(blob);
         return false;
+    }
     make_found(&server->answer, KILN_ORIGIN_MEMORY);
     count_found(connection, blob, KILN_ORIGIN_MEMORY, 0);
     kiln__blob_release(blob);
@@ -59,13 +62,21 @@ static void make_answer(const kiln__flown *flown)
 
 /* ---- The pool's part */
 
-/* An entry that was in memory or on the server alone is put on disk, where hosts look. */
+/* Puts an entry on disk, where hosts look: memory may have it longer, and packs are not the hosts'. */
+static void put_on_disk(kiln_service *service, kiln__blob *blob)
+{
+    if (!kiln__disk_store_has(service->disk, &blob->entry.key))
+        service->disk->vtable->put(service->disk, blob, false);
+}
+
 static void find(kiln__flown *flown, const kiln__key *key)
 {
     kiln_service *service = flown->epoch->service;
     size_t tier = 0;
     flown->blob = kiln__tiers_get(&service->tiers, key, &tier, NULL);
     flown->found = flown->blob != NULL;
+    if (flown->found)
+        put_on_disk(service, flown->blob);
     flown->origin = flown->found ? service->origins[tier] : KILN_ORIGIN_COMPILED;
 }
 
@@ -82,6 +93,7 @@ static void build(kiln__flown *flown, const kiln__frame *frame)
         flown->origin = built.compiled ? KILN_ORIGIN_COMPILED : flown->epoch->service->origins[built.tier];
         flown->compile_ns = built.compiled ? built.compile_ns : 0;
         flown->blob = kiln__blob_retain(built.blob);
+        put_on_disk(flown->epoch->service, flown->blob);
     }
     kiln__built_fini(&built);
 }
@@ -102,8 +114,8 @@ static void run(kiln__job *job, bool stopped)
     pthread_mutex_lock(&server->done_lock);
     flown->next_done = server->done;
     server->done = flown;
+    uv_async_send(&server->landed); /* under the lock: the loop ends once it has the last flight */
     pthread_mutex_unlock(&server->done_lock);
-    uv_async_send(&server->landed);
 }
 
 /* ---- The loop's part */
@@ -147,6 +159,7 @@ bool kiln__flight_board(kiln__connection *connection, const void *request, size_
     uint8_t id[KILN__DIGEST_SIZE];
     kiln__flown *flown;
     kiln__digest(id, request, length);
+    id[0] ^= (uint8_t)server->figures.reloads; /* a flight with an earlier service is another one */
     HASH_FIND(hh, server->flights, id, sizeof(id), flown);
     if (flown == NULL)
         flown = take_off(server, id, request, length);
@@ -169,9 +182,9 @@ static void answer_all(kiln__flown *flown)
     kiln__figures *figures = &flown->server->figures;
     kiln__connection *connection;
     uint64_t compile_ns = flown->compile_ns;
-    make_answer(flown);
     while ((connection = flown->waiting) != NULL) {
         kiln__flight_leave(connection);
+        make_answer(flown); /* the one before may have been for a request behind this one */
         if (flown->found)
             count_found(connection, flown->blob, flown->origin, compile_ns);
         else
@@ -191,7 +204,7 @@ void kiln__flights_landed(uv_async_t *async)
     kiln__flown *flown = server->done, *next;
     server->done = NULL;
     pthread_mutex_unlock(&server->done_lock);
-    server->active_ns = kiln__cpu_now_ns();
+    server->now_ns = kiln__cpu_now_ns();
     for (; flown != NULL; flown = next) {
         next = flown->next_done;
         HASH_DEL(server->flights, flown);

@@ -2,10 +2,12 @@
 #include "daemon/server.h"
 
 #include "os/cpu.h"
+#include "os/syscalls.h"
 #include "store/disk.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -41,7 +43,14 @@ static kiln__epoch *open_epoch(const kiln__server *server, kiln_status *status, 
     }
     const int made = kiln__disk_store_open_lock(epoch->service->disk); /* hosts compare directories */
     if (made >= 0)
-        close(made);
+        kiln__sys_close(made);
+    if (realpath(epoch->service->cache_dir, epoch->directory) == NULL) {
+        *status = kiln__fail(report, KILN_EIO, KILN__STAGE_OPEN, errno, "the store in %s cannot be made: %s",
+                             epoch->service->cache_dir, strerror(errno));
+        kiln__service_close(epoch->service);
+        kiln__free(epoch);
+        return NULL;
+    }
     epoch->users = 1;
     epoch->service->pool.gives_way = false; /* hosts wait for it */
     epoch->learn = (kiln__job){ .run = learn_toolchain, .lane = KILN__LANE_COMPILE };
@@ -82,26 +91,30 @@ static void close_handle(uv_handle_t *handle, void *data)
         uv_close(handle, NULL);
 }
 
-/* Ends the loop once nothing is under way any more. */
+/* Ends the loop once nothing is under way any more. Hosts that wait for the end see it then. */
 static void end_if_drained(kiln__server *server)
 {
-    if (!server->draining || server->closed || server->flights != NULL || server->connections != NULL)
+    kiln__connection *connection, *next;
+    bool busy = !server->draining || server->closed || server->flights != NULL;
+    DL_FOREACH (server->connections, connection)
+        busy = busy || !connection->stops;
+    if (busy)
         return;
     server->closed = true;
+    DL_FOREACH_SAFE (server->connections, connection, next)
+        kiln__connection_close(connection);
     uv_walk(&server->loop, close_handle, NULL);
 }
 
-/* No new connections; what was asked is answered. */
-static void drain(kiln__server *server, const char *why)
+void kiln__server_drain(kiln__server *server, const char *why)
 {
-    if (!server->draining) {
-        kiln__log_line(&server->log, KILN_LOG_INFO, "ending: %s", why);
-        server->draining = true;
-        uv_close((uv_handle_t *)&server->listener, NULL);
-        server->socket.fd = -1; /* closed with the handle */
-        kiln__connections_sweep(server, kiln__cpu_now_ns());
-    }
-    end_if_drained(server);
+    if (server->draining)
+        return;
+    kiln__log_line(&server->log, KILN_LOG_INFO, "ending: %s", why);
+    server->draining = true;
+    uv_close((uv_handle_t *)&server->listener, NULL);
+    server->socket.fd = -1;         /* closed with the handle */
+    uv_async_send(&server->landed); /* the rest is done from there, where no connection is on the stack */
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -110,7 +123,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP)
         reload(server);
     else
-        drain(server, "told to by a signal");
+        kiln__server_drain(server, "told to by a signal");
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -118,10 +131,12 @@ static void on_tick(uv_timer_t *timer)
     kiln__server *server = timer->data;
     const uint64_t now = kiln__cpu_now_ns();
     kiln__connections_sweep(server, now);
-    if (server->connections != NULL || server->flights != NULL)
+    if (server->flights != NULL)
         server->active_ns = now;
+    if (server->spare == NULL)
+        server->spare = kiln__calloc(1, sizeof(*server->spare));
     if (server->idle_ns > 0 && now - server->active_ns > server->idle_ns)
-        drain(server, "nothing was asked for long enough");
+        kiln__server_drain(server, "nothing was asked for long enough");
     end_if_drained(server);
 }
 
@@ -153,7 +168,7 @@ void kiln__server_answer_figures(kiln__connection *connection)
     kiln_stats stats = KILN_INIT(kiln_stats);
     kiln__service_stats(server->epoch->service, &stats);
     const kiln__figures_now now = { .socket = server->socket.path,
-                                    .directory = server->epoch->service->cache_dir,
+                                    .directory = server->epoch->directory,
                                     .now_ns = kiln__cpu_now_ns(),
                                     .clients = server->connection_count,
                                     .running = HASH_COUNT(server->flights),
@@ -202,8 +217,8 @@ static int watch(kiln__server *server)
     }
     if (error == 0)
         error = uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
-    if (error == 0)
-        error = uv_pipe_open(&server->listener, server->socket.fd);
+    if (error == 0 && (error = uv_pipe_open(&server->listener, server->socket.fd)) != 0)
+        kiln__sys_close(server->socket.fd);
     if (error == 0)
         error = uv_listen((uv_stream_t *)&server->listener, 4096, kiln__connection_accept);
     return error;
@@ -217,7 +232,7 @@ static kiln_status run(kiln__server *server, void (*ready)(void *data, const cha
     if (error != 0)
         return fail_loop(error, report);
     error = watch(server);
-    server->active_ns = server->figures.started_ns = kiln__cpu_now_ns();
+    server->now_ns = server->active_ns = server->figures.started_ns = kiln__cpu_now_ns();
     if (error != 0)
         uv_walk(&server->loop, close_handle, NULL);
     else if (ready != NULL)
@@ -236,7 +251,7 @@ static kiln_status serve(kiln__server *server, void (*ready)(void *data, const c
     server->epoch = open_epoch(server, &status, report);
     if (status != KILN_OK)
         return status;
-    kiln__daemon_put_hello(&server->hello, server->epoch->service->cache_dir);
+    kiln__daemon_put_hello(&server->hello, server->epoch->directory);
     if (server->hello.failed)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     raise_limit();
@@ -271,6 +286,7 @@ kiln_status kiln__serve(const kiln_options *options, uint32_t idle_s, void (*rea
         kiln__epoch_release(server->epoch);
         kiln__socket_close(&server->socket);
         kiln__figures_fini(&server->figures);
+        kiln__free(server->spare);
         kiln__text_fini(&server->hello);
         kiln__text_fini(&server->answer);
         pthread_mutex_destroy(&server->done_lock);

@@ -11,6 +11,7 @@
 #include "daemon/socket.h"
 #include "jit/daemon/protocol.h"
 #include "service/service.h"
+#include <limits.h>
 #include <uv.h>
 
 /* A service, and the flights that use it: a reload takes another one for later flights. */
@@ -18,6 +19,7 @@ typedef struct kiln__epoch {
     kiln_service *service;
     uint64_t users; /* flights, and the server while it is the current one */
     kiln__job learn;
+    char directory[PATH_MAX]; /* of its store, absolute */
 } kiln__epoch;
 
 struct kiln__flown;
@@ -29,10 +31,11 @@ typedef struct kiln__connection {
     uv_write_t write; /* of the rest of an answer */
     char *rest;
     kiln__text bytes;       /* of a frame that is not complete, and of those behind it */
-    uint64_t since_ns;      /* when that frame began */
+    uint64_t since_ns;      /* when that frame, or the writing of the rest, began */
     uint64_t asked_ns;      /* when the request came that is not answered yet */
     struct kiln__flown *on; /* the flight that it waits for */
     bool reading, writing, closing;
+    bool stops;                                           /* it has asked for the daemon's end, and waits for it */
     struct kiln__connection *prev, *next;                 /* of the server's */
     struct kiln__connection *prev_waiting, *next_waiting; /* of the flight's */
 } kiln__connection;
@@ -67,14 +70,17 @@ typedef struct kiln__server {
     kiln__epoch *epoch;
     kiln__log log;
     kiln__connection *connections;
+    kiln__connection *spare;               /* for one that comes when memory is out */
     uint64_t connection_count, held_bytes; /* of unfinished frames */
     kiln__flown *flights;
     pthread_mutex_t done_lock;
     kiln__flown *done; /* flights that have landed; guarded by done_lock */
     kiln__figures figures;
     kiln__text hello, answer; /* the greeting; the answer that is being made */
-    uint64_t idle_ns, active_ns;
-    uint64_t told_ns; /* when the log last had a refusal */
+    uint64_t idle_ns;
+    uint64_t now_ns;    /* when the loop last had something to do */
+    uint64_t active_ns; /* when there was last a request */
+    uint64_t told_ns;   /* when the log last had a refusal */
     bool draining, closed;
     char scratch[64 * 1024]; /* what was read just now */
 } kiln__server;
@@ -111,6 +117,9 @@ void kiln__flights_landed(uv_async_t *async);
 /* ---- server.c */
 
 void kiln__epoch_release(kiln__epoch *epoch);
+
+/* No new connections; what was asked is answered. Then the loop ends. */
+void kiln__server_drain(kiln__server *server, const char *why);
 void kiln__server_answer_figures(kiln__connection *connection);
 
 /* Listens until it is told to stop, or nothing happened for idle_s seconds (0: never). */

@@ -42,8 +42,6 @@ static int open_directory(const char *path, kiln_status *status, kiln_report *re
     const char *why = fd < 0                   ? strerror(-fd)
                       : fstat(fd, &facts) != 0 ? strerror(errno)
                                                : kiln__trust_refuse_directory(&facts, 0, buffer, sizeof(buffer));
-    if (why == NULL && (facts.st_mode & 077) != 0)
-        why = fchmod(fd, 0700) == 0 ? NULL : strerror(errno);
     if (why == NULL)
         return fd;
     *status = FAIL(report, fd < 0 ? -fd : 0, "the directory of the socket %s is of no use: %s", path, why);

@@ -454,29 +454,43 @@ static bool is_for_daemon(const request *wanted, kiln_status status)
            !is_unwatched(wanted->builder, wanted->unit);
 }
 
-/* Has the daemon put the entry into the stores, and looks there once more. True: the unit does not compile. Without an
- * answer, or where the entry is not found, out->blob stays NULL and *status as it was. */
+/* Looks for what the daemon has put into the stores: made by the compiler that is here, or where none is known by
+ * any. */
+static void look_behind_daemon(request *wanted, kiln_status *status, kiln_report *report)
+{
+    const bool any = wanted->any;
+    *status = look(wanted, report);
+    if (wanted->out->blob == NULL && first_key(wanted)->toolchain[0] == '\0') {
+        wanted->any = true;
+        *status = look(wanted, report);
+        wanted->any = any;
+    }
+    if (*status == KILN_OK && report != NULL)
+        kiln_report_clear(report);
+}
+
+/* Has the daemon put the entry into the stores, and looks there once more. True: the source does not compile. A daemon
+ * that fails for another reason may lack what is here: out->blob then stays NULL and *status as it was, as without an
+ * answer. */
 static bool ask_daemon_and_look(request *wanted, kiln_status *status, kiln_report *report)
 {
     kiln__keylock *lock = wanted->builder->keylock;
     kiln_report failure = KILN_INIT(kiln_report);
     kiln_status failed = KILN_OK;
-    const kiln__key *key = kiln__unit_reads_files(wanted->unit) ? NULL : &wanted->key;
+    const bool findable = !kiln__unit_reads_files(wanted->unit) && wanted->key.toolchain[0] != '\0';
     lock->aside(lock->data, true);
-    const kiln__daemon_answer answer =
-        kiln__daemon_build(wanted->builder->daemon, wanted->unit, key, lock->wait_ms, &failed, &failure);
+    const kiln__daemon_answer answer = kiln__daemon_build(
+        wanted->builder->daemon, wanted->unit, findable ? &wanted->key : NULL, lock->wait_ms, &failed, &failure);
     lock->aside(lock->data, false);
-    if (answer == KILN__DAEMON_HAS_IT) {
-        const bool any = wanted->any;
-        wanted->any = true; /* the daemon's compiler made it, if there is none here */
-        *status = look(wanted, report);
-        wanted->any = any;
-    } else if (answer == KILN__DAEMON_CANNOT) {
+    const bool wrong = answer == KILN__DAEMON_CANNOT && (failed == KILN_ECOMPILE || failed == KILN_ECRASHED);
+    if (answer == KILN__DAEMON_HAS_IT)
+        look_behind_daemon(wanted, status, report);
+    if (wrong) {
         kiln__report_move(report, &failure);
         *status = failed;
     }
     kiln_report_clear(&failure);
-    return answer == KILN__DAEMON_CANNOT;
+    return wrong;
 }
 
 /* Takes the lease of a unit, so that one machine compiles it for all, or waits for the machine that has it. Where that
@@ -718,11 +732,16 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         return kiln__builder_require(builder, unit, out, report);
     request wanted = begin_request(builder, unit, out);
     wanted.fresh = fresh;
+    const bool apart = builder->daemon != NULL && out->tiers == builder->tiers; /* the daemon asks the remote */
+    out->tiers = apart ? builder->local : out->tiers;
     kiln_status status = locate(&wanted, report);
     if (is_for_daemon(&wanted, status) && ask_daemon_and_look(&wanted, &status, report)) {
         fini_request(&wanted);
         return status;
     }
+    out->tiers = apart ? builder->tiers : out->tiers;
+    if (apart && out->blob == NULL && builder->tiers->remote != NULL)
+        status = look(&wanted, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)
         held = lock_and_look(&wanted, &hold, &status, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)

@@ -5,6 +5,7 @@
 #include "service/service.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 enum {
     DEFAULT_MEMORY_BYTES = 64 << 20,
@@ -159,16 +160,21 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
     return KILN_OK;
 }
 
+/* Homes may be on several machines, and a socket is of one. A path that is too long for a socket is none. */
 char *kiln__options_socket(const kiln_options *options)
 {
+    enum { PATH_MOST = 107 };
     const char *run = variable("XDG_RUNTIME_DIR");
+    struct utsname machine;
     kiln__text text = { 0 };
     if (options->socket != NULL)
         kiln__text_append(&text, options->socket);
     else if (run != NULL && run[0] == '/')
         kiln__text_printf(&text, "%s/kiln/socket", run);
-    else if (options->cache_dir[0] == '/')
-        kiln__text_printf(&text, "%s/daemon/socket", options->cache_dir);
+    else if (options->cache_dir[0] == '/' && uname(&machine) == 0)
+        kiln__text_printf(&text, "%s/daemon/%s", options->cache_dir, machine.nodename);
+    if (options->socket == NULL && text.length > PATH_MOST)
+        kiln__text_fini(&text);
     return kiln__text_take(&text);
 }
 

@@ -111,18 +111,15 @@ static void open_remote(kiln_service *service, const kiln_options *options)
     }
 }
 
-/* The daemon of the user's store, if that is used. It asks the remote, too: a host that finds one there at first does
- * not. */
-static kiln_status open_daemon(kiln_service *service, const kiln_options *options, bool *listens)
+/* The daemon of the user's store, if that is used. */
+static kiln_status open_daemon(kiln_service *service, const kiln_options *options)
 {
     char *socket = kiln__options_socket(options);
     bool lacking = socket == NULL;
-    *listens = false;
     if (!lacking && socket[0] != '\0' && service->disk != NULL) {
         service->daemon =
             kiln__daemon_open(socket, options->cache_dir, options->start_daemon == KILN_ON, &service->log);
         lacking = service->daemon == NULL;
-        *listens = !lacking && options->remote != NULL && kiln__daemon_probe(socket, NULL) == 0;
     }
     kiln__free(socket);
     service->builders[KILN__BACKEND_CUDA].daemon = service->daemon;
@@ -238,11 +235,9 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->store_counters.trust = options->trust == KILN_TRUST_GROUP ? KILN__TRUST_GROUP : 0;
     kiln__store *shared = open_stores(service, options, named);
-    bool listens;
-    if (open_daemon(service, options, &listens) != KILN_OK)
+    if (open_daemon(service, options) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if (!listens || options->push == KILN_PUSH_ALL)
-        open_remote(service, options);
+    open_remote(service, options);
     if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = options->wisdom == KILN_ON;

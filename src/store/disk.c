@@ -399,6 +399,20 @@ int kiln__disk_store_read(kiln__store *base, const kiln__key *key, kiln__blob **
     return found.blob ? 0 : found.problem.trouble == KILN__TROUBLE_NONE ? -ENOENT : found.problem.error;
 }
 
+bool kiln__disk_store_has(kiln__store *base, const kiln__key *key)
+{
+    disk_problem problem;
+    struct stat status;
+    char name[NAME_SIZE];
+    int directory = has_name(key) ? open_shard((disk_store *)base, key->digest[0], false, &problem) : -ENOENT;
+    if (directory < 0)
+        return false;
+    format_name(name, key);
+    const bool has = kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    kiln__sys_close(directory);
+    return has;
+}
+
 /* ---- Caps */
 
 static uint64_t share_of(uint64_t cap)

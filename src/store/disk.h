@@ -41,6 +41,9 @@ int kiln__disk_store_visit(kiln__store *store, kiln__store_visitor fn, void *dat
  * blob in *out, or NULL and -ENOENT, -EBADMSG (damaged), -EPERM (not trusted) or another -errno. */
 int kiln__disk_store_read(kiln__store *store, const kiln__key *key, kiln__blob **out);
 
+/* Whether a file of that name is there, which a get may refuse. Counts, logs and changes nothing. */
+bool kiln__disk_store_has(kiln__store *store, const kiln__key *key);
+
 /* Says in words why an entry that this process has put may be absent: why the last put that kept nothing did not, else
  * that entries were evicted, else that another process removed it. */
 enum { KILN__STORE_REFUSAL = 320 };

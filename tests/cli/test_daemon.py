@@ -132,12 +132,15 @@ class Life(DaemonTest):
         self.assertIn("no daemon answers at", self.kiln("status", status=1).stderr)
 
     def test_the_directory_is_made_and_closed(self):
+        shutil.rmtree(self.path("run"))
+        self.end(self.serve())
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("run")).st_mode), 0o700)
         os.chmod(self.path("run"), 0o755)
         self.end(self.serve())
-        self.assertEqual(stat.S_IMODE(os.stat(self.path("run")).st_mode), 0o700)
-        os.rmdir(self.path("run")) if not os.listdir(self.path("run")) else shutil.rmtree(self.path("run"))
-        self.end(self.serve())
-        self.assertEqual(stat.S_IMODE(os.stat(self.path("run")).st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("run")).st_mode), 0o755, "a directory that is there stays as it is")
+        os.chmod(self.path("run"), 0o777)
+        self.assertIn("of no use", self.kiln("serve", status=1).stderr)
+        os.chmod(self.path("run"), 0o700)
 
     def test_a_hundred_starts_give_one_daemon(self):
         starts = [subprocess.Popen([KILN, "serve", "--background", "--idle", "60"], env=self.env, stdin=subprocess.DEVNULL,
@@ -162,11 +165,8 @@ class Life(DaemonTest):
 
     def test_the_command_ends_it(self):
         daemon = self.serve()
-        waited = threading.Thread(target=daemon.wait)
-        waited.start()  # a child that nobody waits for stays a process
         self.kiln("serve", "--stop")
-        waited.join()
-        self.assertEqual(daemon.returncode, 0)
+        self.assertEqual(daemon.wait(timeout=60), 0)
         self.assertIn("no daemon answers", self.kiln("serve", "--stop", status=1).stderr)
 
     def test_doctor_knows_it(self):
@@ -217,12 +217,15 @@ class Life(DaemonTest):
 
     def test_it_ends_when_nothing_is_asked(self):
         start = time.monotonic()
-        daemon = self.serve("--idle", "1")
-        with self.connect():
-            time.sleep(2.5)
-            self.assertIsNone(daemon.poll(), "a host was connected")
-        self.assertEqual(daemon.wait(timeout=60), 0)
-        self.assertGreater(time.monotonic() - start, 3)
+        daemon = self.serve("--idle", "3")
+        with self.connect() as silent, self.connect() as host:
+            for _ in range(5):
+                time.sleep(1)
+                host.sendall(find())
+                self.assertEqual(receive(host), ABSENT)
+            self.assertEqual(daemon.wait(timeout=60), 0)
+            self.assertIsNone(receive(silent))
+        self.assertGreater(time.monotonic() - start, 8)
 
     def test_it_takes_the_socket_of_systemd(self):
         with socket.socket(socket.AF_UNIX) as listener:
@@ -330,6 +333,24 @@ class Frames(DaemonTest):
                 while True:
                     deaf.send(frame(FIGURES) * 100)
             self.assertLess(self.figures()["resident_bytes"], 64 << 20)
+            start = time.monotonic()
+            self.end(self.daemon)
+            self.assertLess(time.monotonic() - start, 20, "it keeps nobody up")
+        self.daemon = self.serve()
+
+    def test_answers_are_not_mixed_up(self):
+        """Requests behind one that waits have answers of their own."""
+        with self.connect() as first, self.connect() as second:
+            for turn in range(200):
+                key = find(key=bytes([turn]) * 32)
+                first.sendall(key + frame(FIGURES))
+                second.sendall(key)
+                self.assertEqual((receive(first), receive(first), receive(second)), (ABSENT, FIGURED, ABSENT))
+
+    def test_a_relative_store(self):
+        self.end(self.daemon)
+        self.daemon = self.serve(env={"KILN_CACHE_DIR": "cache"}, cwd=self.path(""))
+        self.assertEqual(self.figures()["directory"], os.path.realpath(self.path("cache")))
 
     def test_a_slow_host_is_closed(self):
         with self.connect() as slow:
@@ -448,6 +469,20 @@ class Compiling(DaemonTest):
             file.write("#define BY 4\n")
         self.kiln("build", self.path("good.cu"), *TARGET)
         self.assertEqual(self.figures()["found"]["compiled"]["count"], 2, "a header has changed")
+
+    def test_what_the_store_has_lost_is_put_there_again(self):
+        self.serve()
+        self.warm("op=relu6 dtype=f32")
+        shutil.rmtree(self.path("cache/v1"))
+        done = self.warm("op=relu6 dtype=f32")
+        self.assertEqual((done["failed"], done["stats"]["compiles"]), (0, 0))
+        figures = self.figures()
+        self.assertEqual((figures["found"]["compiled"]["count"], figures["found"]["memory"]["count"]), (1, 1))
+
+    def test_a_daemon_without_a_compiler_fails_nobody(self):
+        self.serve(env={"KILN_NVRTC": "/nowhere/libnvrtc.so"})
+        done = self.warm("op=relu6 dtype=f32")
+        self.assertEqual((done["failed"], done["compiled"], done["stats"]["daemon_failures"]), (0, 1, 1))
 
     def test_a_host_starts_one_when_it_is_told_to(self):
         try:

@@ -1,8 +1,6 @@
 /* kiln serve: the daemon, in front or in the background, and its end. */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,7 +18,7 @@ typedef struct serve_args {
 static const struct usage usage = {
     "kiln serve [options]",
     "Compiles kernels for all processes of this user that have the same cache directory, until it is told to end\n"
-    "(SIGTERM). They find it at its socket: KILN_SOCKET, else kiln/socket in XDG_RUNTIME_DIR, else daemon/socket in "
+    "(SIGTERM). They find it at its socket: KILN_SOCKET, else kiln/socket in XDG_RUNTIME_DIR, else daemon/HOSTNAME in "
     "the\n"
     "cache directory. SIGHUP has it read secrets and libraries anew. It takes a socket of systemd, too.",
     "  kiln serve --background --idle 600\n"
@@ -45,35 +43,31 @@ static void on_ready(void *data, const char *socket)
     close(tell);
 }
 
-/* The process of the daemon that answers; 0: none does. */
-static pid_t find_daemon(const kiln_options *options, kiln_report *report)
+/* Whether a daemon answers. One that has just taken the lock may not listen yet. */
+static bool is_running(const kiln_options *options)
 {
-    char *text = NULL;
-    if (kiln_daemon_figures(&text, options, report) != KILN_OK)
-        return 0;
-    json_t *figures = json_loads(text, 0, NULL);
-    const pid_t process = (pid_t)json_integer_value(json_object_get(figures, "pid"));
-    json_decref(figures);
-    kiln_text_free(text);
-    return process;
+    enum { TRIES = 100, PAUSE_MS = 20 };
+    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+    char *figures = NULL;
+    kiln_status status = KILN_ENOENT;
+    for (int i = 0; i < TRIES && status == KILN_ENOENT; i++) {
+        status = kiln_daemon_figures(&figures, options, NULL);
+        if (status == KILN_ENOENT)
+            nanosleep(&pause, NULL);
+    }
+    kiln_text_free(figures);
+    return status == KILN_OK;
 }
 
-/* Tells the daemon to end, and waits until it has. */
 static int stop(const serve_args *args)
 {
-    enum { WAIT_MS = 60000, PAUSE_MS = 10 };
-    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+    enum { WAIT_MS = 60000 };
     kiln_report report = KILN_INIT(kiln_report);
     const kiln_options options = session_options(&args->common);
-    const pid_t process = find_daemon(&options, &report);
-    if (process <= 0)
-        return fail_report(report.status, &report, NULL);
-    if (kill(process, SIGTERM) != 0)
-        return fail(STATUS_FAILED, "cannot end process %d: %s", (int)process, strerror(errno));
-    for (int waited = 0; kill(process, 0) == 0 && waited < WAIT_MS; waited += PAUSE_MS)
-        nanosleep(&pause, NULL);
-    return kill(process, 0) != 0 ? STATUS_DONE
-                                 : fail(STATUS_FAILED, "process %d still answers what was asked", (int)process);
+    const kiln_status status = kiln_daemon_stop(&options, WAIT_MS, &report);
+    const int result = status ? fail_report(status, &report, NULL) : STATUS_DONE;
+    kiln_report_clear(&report);
+    return result;
 }
 
 static int serve(const serve_args *args, int tell)
@@ -86,7 +80,7 @@ static int serve(const serve_args *args, int tell)
     how.ready = on_ready;
     how.data = &tell;
     const kiln_status status = kiln_serve(&how, &report);
-    if (status && args->background && find_daemon(&options, NULL) > 0) {
+    if (status && args->background && is_running(&options)) {
         kiln_report_clear(&report);
         return STATUS_DONE;
     }
@@ -102,6 +96,9 @@ static int serve_behind(const serve_args *args)
     char byte;
     if (pipe(ends) != 0)
         return fail(STATUS_FAILED, "cannot make a pipe: %s", strerror(errno));
+    while (ends[0] <= 2 || ends[1] <= 2) /* a shell may have closed these */
+        if (pipe(ends) != 0)
+            return fail(STATUS_FAILED, "cannot make a pipe: %s", strerror(errno));
     const pid_t child = fork();
     if (child < 0)
         return fail(STATUS_FAILED, "cannot start a process: %s", strerror(errno));

@@ -319,7 +319,7 @@ int command_wisdom(int argc, char **argv)
 {
     static const action_set set = { &usage, "list, explain, export, import, pull or push", actions, COUNT_OF(actions),
                                     check_options };
-    wisdom_args args = { .common = { .socket = "" } }; /* the remote is asked from here */
+    wisdom_args args = { .all = false };
     const option_row rows[] = {
         { "model", 'm', OPTION_TEXT, "TEXT", "devices with TEXT in their model; explain: that model", &args.model },
         { "op", 0, OPTION_TEXT, "OP", "list, export: this operation only", &args.op },

@@ -197,6 +197,8 @@ static bool is_own_store(const kiln__daemon *daemon, const char *directory)
 /* Nothing is asked for a while, twice as long as the last time. */
 static void pause_after(kiln__daemon *daemon)
 {
+    if (kiln__cpu_now_ns() < atomic_load(&daemon->paused_to))
+        return; /* another thread's request has failed with this one */
     uint64_t pause = 2 * atomic_load(&daemon->pause_ns);
     pause = pause < PAUSE_NS ? PAUSE_NS : pause > PAUSE_MAX_NS ? PAUSE_MAX_NS : pause;
     atomic_store(&daemon->pause_ns, pause);
@@ -327,4 +329,21 @@ int kiln__daemon_ask_figures(const char *socket, char **out, const char **why)
         error = -ENOMEM;
     kiln__message_fini(&answer);
     return error;
+}
+
+int kiln__daemon_stop(const char *socket, uint32_t wait_ms, const char **why)
+{
+    const char *directory;
+    kiln__message hello, answer;
+    kiln__text frame = { 0 };
+    *why = "";
+    int fd = greet(socket, &hello, &directory, why);
+    kiln__message_fini(&hello);
+    if (fd < 0)
+        return fd;
+    kiln__frame_begin(&frame, KILN__DAEMON_STOP);
+    const int error = exchange(fd, &frame, wait_ms, &answer);
+    kiln__message_fini(&answer);
+    close(fd);
+    return error == -ECONNRESET ? 0 : error == 0 ? -EPROTO : error;
 }

@@ -28,7 +28,8 @@ typedef enum kiln__daemon_answer {
 } kiln__daemon_answer;
 
 /* Has the daemon find or make the entry of a unit. `key`: that of the entry, NULL where only a compile tells. Blocks
- * for 100 ms for the connection, 250 ms for the greeting and `wait_ms` for each of two answers. After a failure it asks
+ * for 100 ms for the connection, 250 ms for the greeting and `wait_ms` for each of two answers; and for 5 s where it
+ * starts one. After a failure it asks
  * nothing for 1 s, doubling to 60 s. Any thread. */
 kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
                                        uint32_t wait_ms, kiln_status *status, kiln_report *report);
@@ -41,6 +42,9 @@ void kiln__daemon_count(const kiln__daemon *daemon, kiln__daemon_counts *out);
 /* Whether a daemon of this version answers at a socket: 0, or a negative errno: -ENOENT, -ECONNREFUSED (none listens),
  * -EPERM (another user's), -EPROTO (another version). *why, which may be NULL, is a static string. */
 int kiln__daemon_probe(const char *socket, const char **why);
+
+/* Has the daemon end, and waits for that, at most `wait_ms`. The same errors, and -ETIMEDOUT. */
+int kiln__daemon_stop(const char *socket, uint32_t wait_ms, const char **why);
 
 /* The daemon's figures as JSON, which the caller frees. The same errors, -ETIMEDOUT and -ENOMEM. */
 int kiln__daemon_ask_figures(const char *socket, char **out, const char **why);

@@ -5,6 +5,7 @@
  *     FIND      key and toolchain                        -> FOUND or ABSENT
  *     BUILD     unit, as a worker gets it                -> FOUND or FAILED
  *     FIGURES                                            -> FIGURES: JSON
+ *     STOP                                               -> the end of the stream, with that of the daemon
  *
  * FOUND says that the entry is in the directory, where the host reads it as any other. So no answer has code, and a
  * host loads nothing that it would not load without a daemon. */
@@ -20,6 +21,7 @@ typedef enum kiln__daemon_type {
     KILN__DAEMON_FIND = 201,
     KILN__DAEMON_BUILD,
     KILN__DAEMON_ASK_FIGURES,
+    KILN__DAEMON_STOP,
     KILN__DAEMON_HELLO = 301,
     KILN__DAEMON_FOUND,
     KILN__DAEMON_ABSENT,
