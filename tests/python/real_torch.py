@@ -1,9 +1,15 @@
 """The module with PyTorch itself, on a GPU where there is one: results, gradients, transforms, training, torch.compile and export.
 
-    KILN_LIBRARY=libkiln.so PYTHONPATH=tools/python python3 tests/python/real_torch.py"""
+    KILN_LIBRARY=libkiln.so PYTHONPATH=tools/python python3 tests/python/real_torch.py
+
+The command, which lists the ops, is `python3 -m kiln`, or the one that KILN names."""
 
 import copy
+import json
+import os
 import random
+import subprocess
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -79,6 +85,25 @@ def gradients():
     must(half.grad.dtype == torch.float16 and half.grad.eq(3).all(), "a gradient in the type of its input")
     with torch.no_grad():
         must(not kiln.op("relu6")(torch.nn.Parameter(half)).requires_grad, "no_grad")
+
+
+def every_op():
+    """gradcheck of each op that has a gradient, where all of them are defined."""
+    command = [os.environ["KILN"]] if "KILN" in os.environ else [sys.executable, "-m", "kiln"]
+    told = subprocess.run([*command, "ops", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    checked = 0
+    for row in json.loads(told)["ops"]:
+        name, (low, high) = row["name"], (1.1, 2.0) if row["name"] == "acosh" else (0.1, 0.9)
+        if name.startswith("bitwise") or name == "lgamma":  # whole numbers; no derivative
+            continue
+        given = [torch.empty(3, 4, dtype=torch.float64, device=DEVICE).uniform_(low, high).requires_grad_()
+                 for _ in range(row["inputs"])]
+        results = kiln.op(name)(*given)
+        if any(t.requires_grad for t in (results if isinstance(results, tuple) else (results,))):
+            must(torch.autograd.gradcheck(kiln.op(name), given), name)
+            checked += 1
+    print(f"gradcheck of {checked} ops")
+    must(checked > 100, "most ops have gradients")
 
 
 class Network(torch.nn.Module):
@@ -157,6 +182,7 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     results()
     gradients()
+    every_op()
     transforms()
     training()
     print("all of it is right")
