@@ -478,10 +478,9 @@ static bool ask_daemon_and_look(request *wanted, kiln_status *status, kiln_repor
     kiln_report failure = KILN_INIT(kiln_report);
     kiln_status failed = KILN_OK;
     const bool findable = !kiln__unit_reads_files(wanted->unit) && wanted->key.toolchain[0] != '\0';
-    lock->aside(lock->data, true);
-    const kiln__daemon_answer answer = kiln__daemon_build(
-        wanted->builder->daemon, wanted->unit, findable ? &wanted->key : NULL, lock->wait_ms, &failed, &failure);
-    lock->aside(lock->data, false);
+    const kiln__daemon_wait wait = { .ms = lock->wait_ms, .aside = lock->aside, .data = lock->data };
+    const kiln__daemon_answer answer = kiln__daemon_build(wanted->builder->daemon, wanted->unit,
+                                                          findable ? &wanted->key : NULL, &wait, &failed, &failure);
     const bool wrong = answer == KILN__DAEMON_CANNOT && (failed == KILN_ECOMPILE || failed == KILN_ECRASHED);
     if (answer == KILN__DAEMON_HAS_IT)
         look_behind_daemon(wanted, status, report);

@@ -260,22 +260,27 @@ static int ask_to_build(int fd, const kiln__unit *unit, uint32_t wait_ms, kiln__
     return exchange(fd, &frame, wait_ms, answer);
 }
 
+/* Asks for the entry by its key, and then with the unit. 0, or the error of the connection. */
+static int ask(int fd, const kiln__unit *unit, const kiln__key *key, uint32_t wait_ms, kiln__message *answer)
+{
+    int error = key != NULL ? ask_to_find(fd, key, wait_ms, answer) : 0;
+    if (error != 0 || answer->frame.type == KILN__DAEMON_FOUND)
+        return error;
+    kiln__message_fini(answer);
+    return ask_to_build(fd, unit, wait_ms, answer);
+}
+
 kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
-                                       uint32_t wait_ms, kiln_status *status, kiln_report *report)
+                                       const kiln__daemon_wait *wait, kiln_status *status, kiln_report *report)
 {
     kiln__daemon_answer result = KILN__DAEMON_NO_ANSWER;
     kiln__message answer = { 0 };
-    if (kiln__cpu_now_ns() < atomic_load(&daemon->paused_to))
-        return result;
-    int fd = reach(daemon), error = 0;
+    int fd = kiln__cpu_now_ns() < atomic_load(&daemon->paused_to) ? -1 : reach(daemon);
     if (fd < 0)
         return result;
-    if (key != NULL)
-        error = ask_to_find(fd, key, wait_ms, &answer);
-    if (error == 0 && answer.frame.type != KILN__DAEMON_FOUND) {
-        kiln__message_fini(&answer);
-        error = ask_to_build(fd, unit, wait_ms, &answer);
-    }
+    wait->aside(wait->data, true);
+    const int error = ask(fd, unit, key, wait->ms, &answer);
+    wait->aside(wait->data, false);
     if (error == 0 && answer.frame.type == KILN__DAEMON_FOUND)
         result = KILN__DAEMON_HAS_IT;
     else if (error == 0 && answer.frame.type == KILN__DAEMON_FAILED &&

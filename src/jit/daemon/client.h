@@ -27,12 +27,18 @@ typedef enum kiln__daemon_answer {
     KILN__DAEMON_CANNOT     /* the unit does not compile: *status and the report */
 } kiln__daemon_answer;
 
+/* Called around the wait for a daemon that listens, on the waiting thread. */
+typedef struct kiln__daemon_wait {
+    uint32_t ms; /* the longest, for each of two answers */
+    void (*aside)(void *data, bool begin);
+    void *data;
+} kiln__daemon_wait;
+
 /* Has the daemon find or make the entry of a unit. `key`: that of the entry, NULL where only a compile tells. Blocks
- * for 100 ms for the connection, 250 ms for the greeting and `wait_ms` for each of two answers; and for 5 s where it
- * starts one. After a failure it asks
- * nothing for 1 s, doubling to 60 s. Any thread. */
+ * for 100 ms for the connection, 250 ms for the greeting and wait->ms for each of two answers; and for 5 s where it
+ * starts one. After a failure it asks nothing for 1 s, doubling to 60 s. Any thread. */
 kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
-                                       uint32_t wait_ms, kiln_status *status, kiln_report *report);
+                                       const kiln__daemon_wait *wait, kiln_status *status, kiln_report *report);
 
 /* The path of its socket. */
 const char *kiln__daemon_socket(const kiln__daemon *daemon);
