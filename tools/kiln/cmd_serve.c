@@ -39,7 +39,7 @@ static void on_ready(void *data, const char *socket)
     if (nowhere > 2)
         close(nowhere);
     if (write(tell, "", 1) != 1)
-        errno = 0; /* the command has gone: nobody waits */
+        errno = 0; /* the command has gone, and no process waits */
     close(tell);
 }
 
