@@ -132,10 +132,11 @@ static void handle(kiln__connection *connection, const char *bytes, size_t lengt
         kiln__unit_fini_source(&unit);
     } else
         good = false;
+    const kiln__lane lane = frame.type == KILN__DAEMON_FIND ? KILN__LANE_QUICK : KILN__LANE_COMPILE;
     if (!good)
         refuse(connection, &server->figures.refused_frames, "its frame is no request");
-    else if (!(frame.type == KILN__DAEMON_FIND && kiln__flight_answer_at_once(connection, &key)) &&
-             !kiln__flight_board(connection, bytes, length))
+    else if (!(lane == KILN__LANE_QUICK && kiln__flight_answer_at_once(connection, &key)) &&
+             !kiln__flight_board(connection, lane, bytes, length))
         kiln__connection_close(connection);
 }
 

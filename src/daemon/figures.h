@@ -40,7 +40,7 @@ void kiln__figures_fini(kiln__figures *figures);
 void kiln__figures_found(kiln__figures *figures, const uint8_t key[KILN__DIGEST_SIZE], const char *spec,
                          kiln_origin origin, uint64_t ns, uint64_t compile_ns);
 
-/* What is true of the daemon now. */
+/* The present state of the daemon, beside its counters. */
 typedef struct kiln__figures_now {
     const char *socket, *directory;
     uint64_t now_ns;

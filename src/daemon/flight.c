@@ -129,17 +129,15 @@ static void free_flight(kiln__flown *flown)
     kiln__free(flown);
 }
 
-static kiln__flown *take_off(kiln__server *server, const uint8_t *id, const void *request, size_t length)
+static kiln__flown *take_off(kiln__server *server, const uint8_t *id, kiln__lane lane, const void *request,
+                             size_t length)
 {
     kiln__flown *flown = kiln__calloc(1, sizeof(*flown));
     bool added = false;
     if (flown == NULL)
         return NULL;
     *flown = (kiln__flown){ .server = server, .epoch = server->epoch, .report = KILN_INIT(kiln_report) };
-    flown->job = (kiln__job){ .run = run, .lane = KILN__LANE_QUICK };
-    kiln__frame frame;
-    if (kiln__frame_decode(&frame, request, length) == KILN__FRAME_GOOD && frame.type == KILN__DAEMON_BUILD)
-        flown->job.lane = KILN__LANE_COMPILE;
+    flown->job = (kiln__job){ .run = run, .lane = lane };
     flown->epoch->users++;
     memcpy(flown->id, id, sizeof(flown->id));
     kiln__text_append_bytes(&flown->request, request, length);
@@ -153,7 +151,7 @@ static kiln__flown *take_off(kiln__server *server, const uint8_t *id, const void
     return NULL;
 }
 
-bool kiln__flight_board(kiln__connection *connection, const void *request, size_t length)
+bool kiln__flight_board(kiln__connection *connection, kiln__lane lane, const void *request, size_t length)
 {
     kiln__server *server = connection->server;
     uint8_t id[KILN__DIGEST_SIZE];
@@ -162,7 +160,7 @@ bool kiln__flight_board(kiln__connection *connection, const void *request, size_
     id[0] ^= (uint8_t)server->figures.reloads; /* a flight with an earlier service is another one */
     HASH_FIND(hh, server->flights, id, sizeof(id), flown);
     if (flown == NULL)
-        flown = take_off(server, id, request, length);
+        flown = take_off(server, id, lane, request, length);
     if (flown == NULL)
         return false;
     connection->on = flown;

@@ -264,7 +264,6 @@ static kiln_status serve(kiln__server *server, void (*ready)(void *data, const c
 kiln_status kiln__serve(const kiln_options *options, uint32_t idle_s, void (*ready)(void *data, const char *socket),
                         void *data, kiln_report *report)
 {
-    bool running;
     char *directory = NULL, *path = NULL;
     kiln_options complete = *options;
     kiln__server *server = kiln__calloc(1, sizeof(*server));
@@ -273,7 +272,7 @@ kiln_status kiln__serve(const kiln_options *options, uint32_t idle_s, void (*rea
     if (status == KILN_OK && (path = kiln__options_socket(&complete)) == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     if (status == KILN_OK)
-        status = kiln__socket_open(&server->socket, path, &running, report);
+        status = kiln__socket_open(&server->socket, path, report);
     if (status == KILN_OK) {
         server->options = *options;
         server->options.socket = ""; /* it asks no daemon */

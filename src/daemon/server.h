@@ -106,7 +106,7 @@ void kiln__connections_sweep(kiln__server *server, uint64_t now);
 bool kiln__flight_answer_at_once(kiln__connection *connection, const kiln__key *key);
 
 /* Lets a connection wait for its request, on the flight of equal ones if there is one. False: out of memory. */
-bool kiln__flight_board(kiln__connection *connection, const void *request, size_t length);
+bool kiln__flight_board(kiln__connection *connection, kiln__lane lane, const void *request, size_t length);
 
 /* A connection that closes waits no longer. */
 void kiln__flight_leave(kiln__connection *connection);

@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "base/report.h"
+#include "jit/daemon/client.h"
 #include "os/file.h"
 #include "os/trust.h"
 #include <errno.h>
@@ -34,7 +35,7 @@ static bool is_listening(int fd)
 /* Opens the directory of a path. A descriptor, or -1 with a failure in *status. */
 static int open_directory(const char *path, kiln_status *status, kiln_report *report)
 {
-    char directory[sizeof(((struct sockaddr_un *)NULL)->sun_path)], buffer[128];
+    char directory[KILN__DAEMON_PATH_SIZE], buffer[128];
     struct stat facts;
     kiln__text_copy(directory, sizeof(directory), path);
     *strrchr(directory, '/') = '\0';
@@ -50,19 +51,18 @@ static int open_directory(const char *path, kiln_status *status, kiln_report *re
     return -1;
 }
 
-static kiln_status take_lock(kiln__socket *out, int directory, bool *running, kiln_report *report)
+static kiln_status take_lock(kiln__socket *out, int directory, kiln_report *report)
 {
-    char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
+    char name[KILN__DAEMON_PATH_SIZE + 8];
     kiln__text_copy(name, sizeof(name), strrchr(out->path, '/') + 1);
     strcat(name, ".lock");
     int error = kiln__lock_open(&out->lock, kiln__file_open_private(directory, name));
     if (error >= 0)
         error = kiln__lock_try(&out->lock, 0);
-    *running = error == -EAGAIN;
     if (error == 0)
         return KILN_OK;
-    return *running ? FAIL(report, 0, "a daemon serves at %s already", out->path)
-                    : FAIL(report, -error, "cannot lock %s.lock: %s", out->path, strerror(-error));
+    return error == -EAGAIN ? FAIL(report, 0, "a daemon serves at %s already", out->path)
+                            : FAIL(report, -error, "cannot lock %s.lock: %s", out->path, strerror(-error));
 }
 
 /* The lock is held: no daemon of Kiln listens. Another program may. */
@@ -91,11 +91,10 @@ static kiln_status bind_path(kiln__socket *out, kiln_report *report)
     return bound ? KILN_OK : FAIL(report, error, "cannot listen at %s: %s", out->path, strerror(error));
 }
 
-kiln_status kiln__socket_open(kiln__socket *out, const char *path, bool *running, kiln_report *report)
+kiln_status kiln__socket_open(kiln__socket *out, const char *path, kiln_report *report)
 {
     *out = (kiln__socket){ .fd = -1, .lock = { .fd = -1 }, .path = path };
-    *running = false;
-    if (path[0] != '/' || strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+    if (path[0] != '/' || strlen(path) >= KILN__DAEMON_PATH_SIZE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
                           "'%s' cannot be the path of a socket: name an absolute one of at most 107 bytes in "
                           "KILN_SOCKET",
@@ -104,7 +103,7 @@ kiln_status kiln__socket_open(kiln__socket *out, const char *path, bool *running
     int directory = open_directory(path, &status, report);
     if (directory >= 0) {
         out->given = names("LISTEN_PID", (uint64_t)getpid()) && names("LISTEN_FDS", 1) && is_listening(GIVEN_FD);
-        status = take_lock(out, directory, running, report);
+        status = take_lock(out, directory, report);
         if (status == KILN_OK && out->given) {
             out->fd = GIVEN_FD;
             fcntl(GIVEN_FD, F_SETFD, FD_CLOEXEC);

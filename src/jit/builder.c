@@ -446,12 +446,10 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
     return held;
 }
 
-/* Whether this compile is the daemon's, where one answers. */
-static bool is_for_daemon(const request *wanted, kiln_status status)
+/* Whether a look has found nothing, for no other reason than that there is nothing. */
+static bool is_missing(const request *wanted, kiln_status status)
 {
-    const bool missing = status == KILN_OK || status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
-    return wanted->builder->daemon != NULL && missing && wanted->out->blob == NULL && !wanted->fresh &&
-           !is_unwatched(wanted->builder, wanted->unit);
+    return wanted->out->blob == NULL && (status == KILN_OK || status == KILN_ENOCOMPILER || status == KILN_ENOWORKER);
 }
 
 /* Looks for what the daemon has put into the stores: made by the compiler that is here, or where none is known by
@@ -538,8 +536,7 @@ static kiln_status seek(kiln__builder *builder, const kiln__unit *unit, kiln__ti
     wanted.quick = quick;
     kiln_status status = locate(&wanted, report);
     fini_request(&wanted);
-    bool absent = status == KILN_OK || status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
-    return out->blob == NULL && absent ? KILN_ENOENT : status;
+    return is_missing(&wanted, status) ? KILN_ENOENT : status;
 }
 
 /* ---- Compiling */
@@ -731,15 +728,17 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         return kiln__builder_require(builder, unit, out, report);
     request wanted = begin_request(builder, unit, out);
     wanted.fresh = fresh;
-    const bool apart = builder->daemon != NULL && out->tiers == builder->tiers; /* the daemon asks the remote */
-    out->tiers = apart ? builder->local : out->tiers;
+    kiln__tiers *const all = out->tiers;
+    const bool by_daemon = builder->daemon != NULL && !fresh && !is_unwatched(builder, unit);
+    if (by_daemon)
+        out->tiers = builder->local; /* the daemon asks the remote */
     kiln_status status = locate(&wanted, report);
-    if (is_for_daemon(&wanted, status) && ask_daemon_and_look(&wanted, &status, report)) {
+    if (by_daemon && is_missing(&wanted, status) && ask_daemon_and_look(&wanted, &status, report)) {
         fini_request(&wanted);
         return status;
     }
-    out->tiers = apart ? builder->tiers : out->tiers;
-    if (apart && out->blob == NULL && builder->tiers->remote != NULL)
+    out->tiers = all;
+    if (by_daemon && out->blob == NULL && all->remote != NULL)
         status = look(&wanted, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)
         held = lock_and_look(&wanted, &hold, &status, report);

@@ -163,7 +163,6 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
 /* Homes may be on several machines, and a socket is of one. A path that is too long for a socket is none. */
 char *kiln__options_socket(const kiln_options *options)
 {
-    enum { PATH_MOST = 107 };
     const char *run = variable("XDG_RUNTIME_DIR");
     struct utsname machine;
     kiln__text text = { 0 };
@@ -173,7 +172,7 @@ char *kiln__options_socket(const kiln_options *options)
         kiln__text_printf(&text, "%s/kiln/socket", run);
     else if (options->cache_dir[0] == '/' && uname(&machine) == 0)
         kiln__text_printf(&text, "%s/daemon/%s", options->cache_dir, machine.nodename);
-    if (options->socket == NULL && text.length > PATH_MOST)
+    if (options->socket == NULL && text.length >= KILN__DAEMON_PATH_SIZE)
         kiln__text_fini(&text);
     return kiln__text_take(&text);
 }

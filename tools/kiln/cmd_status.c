@@ -100,11 +100,13 @@ static void print_prometheus(const json_t *figures)
 /* The bound of the bucket in which a share of the requests lies, in microseconds. */
 static uint64_t quantile(const json_t *of, double share)
 {
-    const json_t *bucket;
-    size_t k;
     const json_t *buckets = json_object_get(of, "at_most");
-    json_array_foreach(buckets, k, bucket) if ((double)count_of(bucket, "count") >=
-                                               share * (double)count_of(of, "count")) return count_of(bucket, "us");
+    const double least = share * (double)count_of(of, "count");
+    for (size_t k = 0; k < json_array_size(buckets); k++) {
+        const json_t *bucket = json_array_get(buckets, k);
+        if ((double)count_of(bucket, "count") >= least)
+            return count_of(bucket, "us");
+    }
     return UINT64_MAX;
 }
 

@@ -5,7 +5,6 @@
 #include "os/beside.h"
 #include "os/cpu.h"
 #include "os/process.h"
-#include "os/spawn.h"
 #include "os/trust.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -83,7 +82,7 @@ static uint64_t deadline(uint32_t ms)
 /* The directory must be closed to other users, or one of them could put a socket of his own there. */
 static int check_directory(const char *socket, const char **why)
 {
-    char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)], buffer[128];
+    char path[KILN__DAEMON_PATH_SIZE], buffer[128];
     struct stat status;
     *why = "it is no absolute path";
     if (kiln__text_copy(path, sizeof(path), socket) >= sizeof(path) || path[0] != '/')
@@ -314,19 +313,30 @@ int kiln__daemon_probe(const char *socket, const char **why)
     return 0;
 }
 
-int kiln__daemon_ask_figures(const char *socket, char **out, const char **why)
+/* Connects and sends a frame without fields. The answer is the caller's, also on failure. */
+static int ask_apart(const char *socket, kiln__daemon_type type, uint32_t wait_ms, kiln__message *answer,
+                     const char **why)
 {
-    const char *directory, *json = NULL;
-    kiln__message hello, answer = { 0 };
+    const char *directory;
+    kiln__message hello;
     kiln__text frame = { 0 };
     *why = "";
-    int fd = greet(socket, &hello, &directory, why), error = fd < 0 ? fd : 0;
+    *answer = (kiln__message){ 0 };
+    int fd = greet(socket, &hello, &directory, why);
     kiln__message_fini(&hello);
     if (fd < 0)
-        return error;
-    kiln__frame_begin(&frame, KILN__DAEMON_ASK_FIGURES);
-    error = exchange(fd, &frame, FIGURES_MS, &answer);
+        return fd;
+    kiln__frame_begin(&frame, (uint16_t)type);
+    const int error = exchange(fd, &frame, wait_ms, answer);
     close(fd);
+    return error;
+}
+
+int kiln__daemon_ask_figures(const char *socket, char **out, const char **why)
+{
+    const char *json = NULL;
+    kiln__message answer;
+    int error = ask_apart(socket, KILN__DAEMON_ASK_FIGURES, FIGURES_MS, &answer, why);
     if (error == 0 && (answer.frame.type != KILN__DAEMON_FIGURES ||
                        (json = kiln__frame_get_text(&answer.frame, KILN__DAEMON_TAG_JSON)) == NULL))
         error = -EPROTO;
@@ -338,17 +348,8 @@ int kiln__daemon_ask_figures(const char *socket, char **out, const char **why)
 
 int kiln__daemon_stop(const char *socket, uint32_t wait_ms, const char **why)
 {
-    const char *directory;
-    kiln__message hello, answer;
-    kiln__text frame = { 0 };
-    *why = "";
-    int fd = greet(socket, &hello, &directory, why);
-    kiln__message_fini(&hello);
-    if (fd < 0)
-        return fd;
-    kiln__frame_begin(&frame, KILN__DAEMON_STOP);
-    const int error = exchange(fd, &frame, wait_ms, &answer);
+    kiln__message answer;
+    const int error = ask_apart(socket, KILN__DAEMON_STOP, wait_ms, &answer, why);
     kiln__message_fini(&answer);
-    close(fd);
     return error == -ECONNRESET ? 0 : error == 0 ? -EPROTO : error;
 }

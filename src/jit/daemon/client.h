@@ -7,6 +7,8 @@
 #include "spec/unit.h"
 #include "store/entry.h"
 
+enum { KILN__DAEMON_PATH_SIZE = 108 /* of the path of a socket, with its NUL: sun_path of sockaddr_un */ };
+
 typedef struct kiln__daemon kiln__daemon;
 
 typedef struct kiln__daemon_counts {
