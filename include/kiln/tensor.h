@@ -42,7 +42,8 @@ typedef struct kiln_tensor {
 /* Computes an op on tensors: finds the types, the layout and the kernel, gets this if need be, and launches it.
  *
  *   text     a spec without dtype, out, layout and n, which the tensors give: "op=gelu(x + bias)"
- *   outs     a tensor for each output of the op, all of one shape; strides are not below 0
+ *   outs     a tensor for each output of the op, all of one shape, or with reduce= of one element; strides are not
+ *            below 0
  *   ins      a tensor for each input, in the order of the op; they broadcast to that shape as in PyTorch
  *   scalars  a number for each `?name`, in their order
  *   stream   a CUstream or cudaStream_t of the device; NULL: the default stream; ignored on the cpu
@@ -63,6 +64,12 @@ typedef struct kiln_tensor {
  * further ones are got for each call: a host that captures one of these holds it with kiln_get_kernel for the life of
  * the graph. Parameters that the text names must be those of the kernel's template. On the cpu all cores compute, and
  * the call blocks until they are done.
+ *
+ * "op=cross_entropy(x, t) reduce=mean" gives the mean of the results of all rows, and reduce=sum their sum. Two kernels
+ * are launched: one for the rows, whose results lie in scratch memory, in 64 bits or float32, and one for the total.
+ * The order of its sum is fixed. Where an op NAME has an op NAME_weight of some of its arguments, the mean is the sum
+ * over rows divided by that of the weights: cross_entropy leaves out the rows to ignore, as PyTorch does. An op that
+ * reduces no axis takes one kernel: that of "op=mean(...) axis=all". kiln_apply_parts gives the texts.
  *
  * Tensors are borrowed for the call, their data until the work is done.
  * Errors: those of kiln_get, KILN_EINVAL (shapes, types, strides, counts; tensors of several devices), KILN_EALIGN,
@@ -89,6 +96,19 @@ typedef struct kiln_output {
 KILN_API kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service,
                                         const char *text, const kiln_tensor *ins, size_t in_count, kiln_report *report);
 
+/* Gives the texts of the calls that kiln_apply makes of one with reduce=, so that a host can ask for the kernel of
+ * each, or for its gradient. Compiles nothing.
+ *
+ *   first   takes the inputs of the text; it has its results and, where the mean is weighted, the weights behind them
+ *   second  takes the results of the first call, as tensors of one value for each row, and gives the total; NULL where
+ *           the first gives it, or where the text has no reduce=
+ *
+ * The caller frees both with kiln_text_free; they are NULL on failure.
+ * Errors: those of kiln_spec_parse, KILN_ESPEC (reduce= with an op of several results that reduces nothing, or with a
+ * template for one). */
+KILN_API kiln_status kiln_apply_parts(char **first, char **second, kiln_service *service, const char *text,
+                                      kiln_report *report);
+
 /* Defines the gradient of an op as another op, and gives the text that calls it, for kiln_apply.
  *
  *   text, ins  as for kiln_apply_outputs
@@ -104,16 +124,16 @@ KILN_API kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *
  * An op NAME with an op NAME_backward is derived by that, others by their definition. Equal values of min and max, and
  * the greatest and least elements of an axis, share the gradient, as in PyTorch's amax. Comparisons, rounding functions
  * and indices have the derivative 0. The caller frees *call with kiln_text_free.
- * Errors: those of kiln_apply_outputs; KILN_EINVAL (wanted; more than eight arrays), KILN_EOP (a function without a
- * derivative, prod, cumprod, cummax and cummin; a derivative that is too large). *call is NULL then. */
+ * Errors: those of kiln_apply_outputs; KILN_EINVAL (reduce=; wanted; more than eight arrays), KILN_EOP (a function
+ * without a derivative, prod, cumprod, cummax and cummin; a derivative that is too large). *call is NULL then. */
 KILN_API kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *text, const kiln_tensor *ins,
                                          size_t in_count, uint64_t wanted, kiln_report *report);
 
 /* Gives the request whose program kiln_apply launches for such tensors, for kiln_get, kiln_submit or kiln_kept.
  * Compiles nothing. The data of the tensors may be NULL. *request borrows *spec, which the caller frees with
  * kiln_spec_free.
- * Errors: those of kiln_spec_parse and kiln_device_open, KILN_EINVAL (as for kiln_apply), KILN_EOVERLAP (an output
- * overlaps itself). */
+ * Errors: those of kiln_spec_parse and kiln_device_open, KILN_EINVAL (as for kiln_apply; reduce=), KILN_EOVERLAP (an
+ * output overlaps itself). */
 KILN_API KILN_MUST_USE kiln_status kiln_apply_request(kiln_spec **spec, kiln_request *request, kiln_service *service,
                                                       const char *text, const kiln_tensor *outs, size_t out_count,
                                                       const kiln_tensor *ins, size_t in_count, kiln_report *report);

@@ -46,6 +46,14 @@ kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, ki
     return kiln__infer_outputs(outs, room, count, service, text, ins, in_count, report);
 }
 
+kiln_status kiln_apply_parts(char **first, char **second, kiln_service *service, const char *text, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN_OUT(first, report, KILN__STAGE_SPEC, service, second != NULL && service != NULL && text != NULL,
+                    "second, service and text must not be NULL");
+    return kiln__infer_parts(first, second, service, text, report);
+}
+
 kiln_status kiln_apply_gradient(char **call, kiln_service *service, const char *text, const kiln_tensor *ins,
                                 size_t in_count, uint64_t wanted, kiln_report *report)
 {

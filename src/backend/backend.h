@@ -120,8 +120,9 @@ typedef struct kiln__backend_vtable {
      * returns. All has been checked. `entry` is the index into rule->entries. */
     kiln_status (*launch)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
                           kiln_report *report);
-    /* Memory for the launches in a stream from this call to release_scratch, of a kernel whose rule says that it needs
-     * some. Any number of launches may have some at a time. In a stream that is captured it belongs to the graph. */
+    /* Memory for the launches in a stream from this call to release_scratch. Loading a kernel whose rule says that it
+     * needs some makes the first call quick. Any number of launches may have some at a time. In a stream that is
+     * captured it belongs to the graph. */
     kiln_status (*scratch)(kiln_device *device, size_t bytes, void *stream, void **out, kiln_report *report);
     kiln_status (*release_scratch)(kiln_device *device, void *memory, void *stream, kiln_report *report);
     /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such

@@ -20,7 +20,7 @@ typedef struct kiln__cuda_device {
     char model[256];
     uint64_t memory_bytes, l2_bytes;
     uint32_t multiprocessors;
-    _Atomic(CUmemoryPool) pool; /* of scratch memory; NULL until a kernel is loaded that needs some */
+    _Atomic(CUmemoryPool) pool; /* of scratch memory; NULL until a kernel or a call needs some */
 } kiln__cuda_device;
 
 /* Calls of the driver for a device. Nothing is current or relaxed yet. */

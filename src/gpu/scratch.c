@@ -45,6 +45,9 @@ kiln_status kiln__cuda_scratch(kiln_device *base, size_t bytes, void *stream, vo
     kiln__cuda_device *device = (kiln__cuda_device *)base;
     kiln__cuda_call call = kiln__cuda_call_on(device, KILN_ELAUNCH, KILN__STAGE_LAUNCH, report);
     CUdeviceptr memory = 0;
+    kiln_status status = kiln__cuda_prepare_scratch(device, report);
+    if (status != KILN_OK)
+        return status;
     if (kiln__cuda_is_taped(stream))
         kiln__cuda_tape_spoil();
     kiln__cuda_enter_current(&call);

@@ -28,7 +28,7 @@ enum { BINDS_CHOICE = 0, BINDS_OR = 1, BINDS_SIGN = 7, BINDS_ALL };
 typedef struct writer {
     const kiln__real *expr;
     const kiln__op_table *table;
-    bool named;
+    bool named, inside; /* inside: a call stands around what is written */
     kiln__text *out;
 } writer;
 
@@ -77,7 +77,7 @@ static void append_op(const writer *w, const kiln__real_node *node)
 {
     const kiln__op *op = kiln__op_at(w->table, node->index);
     const kiln__real_node *input = &w->expr->nodes[node->args[0]];
-    bool outermost = node == kiln__real_root(w->expr, 0) && (w->expr->outputs == 1 || op->outputs > 1);
+    bool outermost = !w->inside && node == kiln__real_root(w->expr, 0) && (w->expr->outputs == 1 || op->outputs > 1);
     bool is_x = input->kind == KILN__REAL_INPUT &&
                 (!w->named || strcmp(w->expr->input_names[input->index], kiln__input_names[0]) == 0);
     kiln__text_append(w->out, op->name);
@@ -169,7 +169,7 @@ static void append_node(const writer *w, uint16_t index, int binds)
 
 void kiln__expr_format(const kiln__real *expr, const kiln__op_table *table, bool named, kiln__text *out)
 {
-    const writer w = { expr, table, named, out };
+    const writer w = { expr, table, named, false, out };
     bool several = expr->outputs > 1 && kiln__real_root(expr, 1)->output == 0; /* and not all those of one op */
     for (uint32_t i = 0; i < expr->outputs && named && expr->output_names[0][0] != '\0'; i++)
         kiln__text_printf(out, "%s%s%s", i == 0 ? "(" : ",", expr->output_names[i], i + 1 == expr->outputs ? ")=" : "");
@@ -178,6 +178,53 @@ void kiln__expr_format(const kiln__real *expr, const kiln__op_table *table, bool
         append_node(&w, expr->roots[i], BINDS_CHOICE);
     }
     kiln__text_append(out, several ? ")" : "");
+}
+
+bool kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table, const char *function, kiln__text *out)
+{
+    const writer w = { expr, table, true, true, out };
+    for (uint32_t i = 0; i < expr->outputs; i++) {
+        const kiln__real_node *root = kiln__real_root(expr, i);
+        if (root->kind == KILN__REAL_OP && kiln__op_at(table, root->index)->outputs > 1)
+            return false;
+        kiln__text_printf(out, "%s%s(", i > 0 ? "," : expr->outputs > 1 ? "(" : "", function);
+        append_node(&w, expr->roots[i], BINDS_CHOICE);
+        kiln__text_append(out, ")");
+    }
+    kiln__text_append(out, expr->outputs > 1 ? ")" : "");
+    return true;
+}
+
+/* The place of a name among the arguments of an op, inputs first; -1: there is none. */
+static int find_argument(const kiln__op *op, const char *name)
+{
+    for (uint32_t i = 0; i < op->inputs + op->params; i++)
+        if (strcmp(i < op->inputs ? op->input_names[i] : op->param_names[i - op->inputs], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+bool kiln__expr_format_other(const kiln__real *expr, const kiln__op_table *table, const kiln__op *other,
+                             kiln__text *out)
+{
+    const writer w = { expr, table, true, true, out };
+    const kiln__real_node *root = kiln__real_root(expr, 0);
+    int places[KILN__REAL_ARGS_MAX];
+    if (expr->outputs != 1 || root->kind != KILN__REAL_OP)
+        return false;
+    for (uint32_t i = 0; i < other->inputs + other->params; i++) {
+        places[i] = find_argument(kiln__op_at(table, root->index),
+                                  i < other->inputs ? other->input_names[i] : other->param_names[i - other->inputs]);
+        if (places[i] < 0)
+            return false;
+    }
+    kiln__text_append(out, other->name);
+    for (uint32_t i = 0; i < other->inputs + other->params; i++) {
+        kiln__text_append(out, i == 0 ? "(" : ",");
+        append_node(&w, root->args[places[i]], BINDS_CHOICE);
+    }
+    kiln__text_append(out, ")");
+    return true;
 }
 
 const char *kiln__expr_unportable(const kiln__real *expr, const kiln__op_table *table)

@@ -8,6 +8,7 @@
 #include "os/cancel.h"
 #include "service/get.h"
 #include "service/launch.h"
+#include "service/parts.h"
 #include "service/tensors.h"
 #include "spec/loop.h"
 #include <inttypes.h>
@@ -39,6 +40,7 @@ struct kiln__applied_text {
     uint64_t hash;
     size_t length;
     kiln_spec *spec;
+    kiln__parts parts; /* of a text with reduce= */
     char text[];
 };
 
@@ -62,6 +64,7 @@ void kiln__apply_table_fini(kiln__apply_table *table)
         for (kiln__applied_text *entry = atomic_load(&table->texts[i]), *next; entry != NULL; entry = next) {
             next = entry->next;
             kiln__spec_release(entry->spec);
+            kiln__parts_fini(&entry->parts);
             kiln__free(entry);
         }
     pthread_mutex_destroy(&table->lock);
@@ -127,9 +130,10 @@ static const kiln__applied_text *find_text(kiln__apply_table *table, const char 
     return entry;
 }
 
-/* Adds a text with a reference to its spec, on the same terms as a kernel. Returns the entry of the text, or NULL. */
+/* Adds a text with a reference to its spec, on the same terms as a kernel, and takes over its parts. Returns the entry
+ * of the text, or NULL. */
 static const kiln__applied_text *add_text(kiln__apply_table *table, const char *text, size_t length, uint64_t hash,
-                                          kiln_spec *spec)
+                                          kiln_spec *spec, kiln__parts *parts)
 {
     kiln__applied_text *entry = kiln__alloc(sizeof(*entry) + length);
     if (entry == NULL)
@@ -141,6 +145,8 @@ static const kiln__applied_text *add_text(kiln__apply_table *table, const char *
     if (known == NULL && table->text_count < table->most) {
         _Atomic(kiln__applied_text *) *bucket = text_bucket(table, hash);
         entry->spec = kiln__spec_retain(spec);
+        entry->parts = *parts;
+        *parts = (kiln__parts){ .weighted = false };
         entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
         atomic_store_explicit(bucket, entry, memory_order_release);
         table->text_count++;
@@ -170,8 +176,7 @@ static __attribute__((noinline)) kiln_status open_default(kiln_device **out, kil
     return kiln__runtime_device(service->runtime, NULL, out, report);
 }
 
-/* The device of all tensors. Opens the default one where they name none and it is not open yet. */
-static kiln_status find_device(kiln_device **out, kiln_service *service, const kiln_tensor *outs, size_t out_count,
+kiln_status kiln__apply_device(kiln_device **out, kiln_service *service, const kiln_tensor *outs, size_t out_count,
                                const kiln_tensor *ins, size_t in_count, kiln_report *report)
 {
     const kiln_device *first = outs[0].device, *usual = NULL;
@@ -215,9 +220,12 @@ kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service
     kiln_status status = kiln__spec_parse(&asked, &service->catalog, text, report);
     if (status != KILN_OK)
         return status;
-    status = make_loop(&loop, asked, outs, out_count, ins, in_count, false, report);
+    if (asked->fields.reduce != KILN__TOTAL_NONE)
+        status = FAIL(report, KILN_EINVAL, "reduce= is for kiln_apply: ask for each call that kiln_apply_parts gives");
     if (status == KILN_OK)
-        status = find_device(device, service, outs, out_count, ins, in_count, report);
+        status = make_loop(&loop, asked, outs, out_count, ins, in_count, false, report);
+    if (status == KILN_OK)
+        status = kiln__apply_device(device, service, outs, out_count, ins, in_count, report);
     if (status == KILN_OK)
         status =
             kiln__tensors_spec(out, asked, &loop, kiln__tensors_vector(*device, &loop, outs, ins), outs, ins, report);
@@ -323,15 +331,54 @@ static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *lo
     return loop->count > 0 ? kiln__kernel_launch_loop(kernel, loop, scalars, stream, report) : KILN_OK;
 }
 
-/* Reads a text and adds it to the table. Apart from kiln__apply, as get_kernel. The caller releases the spec. */
-static __attribute__((noinline)) kiln_status read_text(kiln_spec **out, const kiln__applied_text **known,
-                                                       kiln_service *service, const char *text, size_t length,
-                                                       uint64_t hash, kiln_report *report)
+/* A text that is read for a call. */
+typedef struct read_text {
+    kiln_spec *spec;
+    kiln__parts parts;
+} read_text;
+
+static void release_text(read_text *text)
+{
+    kiln__spec_release(text->spec);
+    kiln__parts_fini(&text->parts);
+}
+
+/* Reads a text and adds it to the table. Apart from kiln__apply, as get_kernel. The caller releases *out, whatever is
+ * returned. */
+static __attribute__((noinline)) kiln_status read_and_add(read_text *out, const kiln__applied_text **known,
+                                                          kiln_service *service, const char *text, size_t length,
+                                                          uint64_t hash, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_status status = kiln__spec_parse(out, &service->catalog, text, report);
+    kiln_status status = kiln__spec_parse(&out->spec, &service->catalog, text, report);
+    if (status == KILN_OK && out->spec->fields.reduce != KILN__TOTAL_NONE)
+        status = kiln__parts_make(&out->parts, out->spec, report);
     if (status == KILN_OK)
-        *known = add_text(&service->applied, text, length, hash, *out);
+        *known = add_text(&service->applied, text, length, hash, out->spec, &out->parts);
+    return status;
+}
+
+static kiln_status apply_kernel(kiln_service *service, kiln_spec *asked, const kiln__applied_text *known,
+                                const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
+                                const double *scalars, size_t scalar_count, void *stream, kiln_report *report)
+{
+    kiln__loop loop;
+    apply_key key;
+    kiln_device *device;
+    kiln_kernel *kernel = NULL;
+    kiln_status status = make_loop(&loop, asked, outs, out_count, ins, in_count, true, report);
+    if (status == KILN_OK)
+        status = kiln__apply_device(&device, service, outs, out_count, ins, in_count, report);
+    if (status != KILN_OK)
+        return status;
+    fill_key(&key, device, known, &loop, outs, ins);
+    const uint64_t hash = hash_of(&key);
+    const kiln__applied *entry = find_entry(&service->applied, &key, hash);
+    if (entry == NULL)
+        status = get_kernel(&kernel, service, asked, &key, hash, &loop, outs, ins, stream, report);
+    if (status == KILN_OK)
+        status = launch(entry != NULL ? entry->kernel : kernel, &loop, scalars, scalar_count, stream, report);
+    kiln__kernel_release(kernel);
     return status;
 }
 
@@ -339,33 +386,21 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
                         const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
                         void *stream, kiln_report *report)
 {
-    kiln__loop loop;
-    apply_key key;
-    kiln_device *device;
-    kiln_kernel *kernel = NULL;
-    kiln_spec *read = NULL;
+    read_text read = { .spec = NULL };
     const size_t length = strlen(text);
-    const uint64_t text_hash = kiln__hash(text, length);
-    const kiln__applied_text *known = find_text(&service->applied, text, length, text_hash);
+    const uint64_t hash = kiln__hash(text, length);
+    const kiln__applied_text *known = find_text(&service->applied, text, length, hash);
     kiln_status status = KILN_OK;
     if (known == NULL)
-        status = read_text(&read, &known, service, text, length, text_hash, report);
-    if (status != KILN_OK)
-        return status;
-    kiln_spec *asked = known != NULL ? known->spec : read;
-    status = make_loop(&loop, asked, outs, out_count, ins, in_count, true, report);
-    if (status == KILN_OK)
-        status = find_device(&device, service, outs, out_count, ins, in_count, report);
+        status = read_and_add(&read, &known, service, text, length, hash, report);
     if (status == KILN_OK) {
-        fill_key(&key, device, known, &loop, outs, ins);
-        const uint64_t hash = hash_of(&key);
-        const kiln__applied *entry = find_entry(&service->applied, &key, hash);
-        if (entry == NULL)
-            status = get_kernel(&kernel, service, asked, &key, hash, &loop, outs, ins, stream, report);
-        if (status == KILN_OK)
-            status = launch(entry != NULL ? entry->kernel : kernel, &loop, scalars, scalar_count, stream, report);
+        kiln_spec *asked = known != NULL ? known->spec : read.spec;
+        status = asked->fields.reduce != KILN__TOTAL_NONE
+                     ? kiln__parts_apply(service, asked, known != NULL ? &known->parts : &read.parts, outs, out_count,
+                                         ins, in_count, scalars, scalar_count, stream, report)
+                     : apply_kernel(service, asked, known, outs, out_count, ins, in_count, scalars, scalar_count,
+                                    stream, report);
     }
-    kiln__kernel_release(kernel);
-    kiln__spec_release(read);
+    release_text(&read);
     return status;
 }

@@ -33,6 +33,11 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
                         const kiln_tensor *ins, size_t in_count, const double *scalars, size_t scalar_count,
                         void *stream, kiln_report *report);
 
+/* The device of all tensors, outputs first. Opens the default one where they name none and it is not open yet. Errors:
+ * KILN_EINVAL (they lie on several), those of kiln_device_open. */
+kiln_status kiln__apply_device(kiln_device **out, kiln_service *service, const kiln_tensor *outs, size_t out_count,
+                               const kiln_tensor *ins, size_t in_count, kiln_report *report);
+
 /* The contract is kiln_apply_request's. *device is that of the tensors. */
 kiln_status kiln__apply_spec(kiln_spec **out, kiln_device **device, kiln_service *service, const char *text,
                              const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,

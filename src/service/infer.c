@@ -3,6 +3,7 @@
 
 #include "base/digest.h"
 #include "lang/derive.h"
+#include "service/parts.h"
 #include "service/service.h"
 #include "service/tensors.h"
 #include <inttypes.h>
@@ -76,6 +77,38 @@ static bool is_reduced(const kiln_spec *spec, uint32_t k)
     return spec->fields.op->reductions > 0 && kiln__spec_out_layout(&spec->fields, k) == KILN__LAYOUT_COLUMN;
 }
 
+/* The outputs of a call in one launch. */
+static kiln_status infer_launch(kiln_output *outs, size_t room, size_t *count, const kiln_spec *spec,
+                                const kiln__inputs *inputs, kiln_report *report)
+{
+    *count = spec->fields.op->outputs;
+    if (room < *count)
+        return FAIL(report, KILN_EINVAL, "the op has %zu outputs, and there is room for %zu", *count, room);
+    for (uint32_t k = 0; k < *count; k++) {
+        outs[k].dtype = (kiln_dtype)kiln__spec_result(&spec->fields, k);
+        shape_output(&outs[k], inputs, is_reduced(spec, k), spec->fields.keep);
+    }
+    return KILN_OK;
+}
+
+/* The total of each output: of the type that the second launch gives for results of the type that the op has. */
+static kiln_status total_outputs(kiln_output *outs, size_t count, const kiln_spec *spec, const kiln__inputs *inputs,
+                                 kiln_report *report)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        const kiln__reduction total = spec->fields.reduce == KILN__TOTAL_MEAN ? KILN__REDUCE_MEAN : KILN__REDUCE_SUM;
+        if (spec->fields.op->reductions > 0 && !is_reduced(spec, k))
+            return FAIL(report, KILN_EINVAL,
+                        "reduce=%s takes results of one value for each row, and output %u has one for each element",
+                        kiln__reduction_name(total), k);
+        outs[k].dtype = (kiln_dtype)kiln__reduction_type(total, (kiln__dtype)outs[k].dtype);
+        outs[k].ndim = spec->fields.keep ? inputs->ndim : 0;
+        for (uint32_t d = 0; d < outs[k].ndim; d++)
+            outs[k].shape[d] = 1;
+    }
+    return KILN_OK;
+}
+
 kiln_status kiln__infer_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
                                 const kiln_tensor *ins, size_t in_count, kiln_report *report)
 {
@@ -85,13 +118,32 @@ kiln_status kiln__infer_outputs(kiln_output *outs, size_t room, size_t *count, k
     kiln_status status = read_inputs(&spec, &inputs, service, text, ins, in_count, report);
     if (status != KILN_OK)
         return status;
-    *count = spec->fields.op->outputs;
-    if (room < *count)
-        status = FAIL(report, KILN_EINVAL, "the op has %zu outputs, and there is room for %zu", *count, room);
-    for (uint32_t k = 0; k < *count && status == KILN_OK; k++) {
-        outs[k].dtype = (kiln_dtype)kiln__spec_result(&spec->fields, k);
-        shape_output(&outs[k], &inputs, is_reduced(spec, k), spec->fields.keep);
+    status = infer_launch(outs, room, count, spec, &inputs, report);
+    if (status == KILN_OK && spec->fields.reduce != KILN__TOTAL_NONE)
+        status = total_outputs(outs, *count, spec, &inputs, report);
+    kiln__spec_release(spec);
+    return status;
+}
+
+kiln_status kiln__infer_parts(char **first, char **second, kiln_service *service, const char *text, kiln_report *report)
+{
+    kiln__parts parts = { .weighted = false };
+    kiln_spec *spec;
+    *first = *second = NULL;
+    kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
+    if (status != KILN_OK)
+        return status;
+    if (spec->fields.reduce != KILN__TOTAL_NONE)
+        status = kiln__parts_make(&parts, spec, report);
+    else
+        kiln__text_append(&parts.first, spec->text);
+    if (status == KILN_OK) {
+        *first = kiln__text_take(&parts.first);
+        *second = parts.second.length > 0 ? kiln__text_take(&parts.second) : NULL;
+        if (*first == NULL || (*second == NULL && parts.second.failed))
+            status = kiln__fail_memory(report, KILN__STAGE_SPEC);
     }
+    kiln__parts_fini(&parts);
     kiln__spec_release(spec);
     return status;
 }
@@ -180,7 +232,9 @@ kiln_status kiln__infer_gradient(char **out, kiln_service *service, const char *
     }
     for (uint32_t k = 0; k < d.real->outputs; k++)
         d.outputs[k] = !is_reduced(spec, k);
-    status = check_wanted(spec, wanted, report);
+    status = spec->fields.reduce != KILN__TOTAL_NONE
+                 ? FAIL(report, KILN_EINVAL, "reduce= has the gradients of its calls: see kiln_apply_parts")
+                 : check_wanted(spec, wanted, report);
     if (status == KILN_OK)
         status = define_gradient(&call, service, spec, &d, report);
     if (status == KILN_OK)

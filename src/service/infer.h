@@ -8,6 +8,10 @@
 kiln_status kiln__infer_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service, const char *text,
                                 const kiln_tensor *ins, size_t in_count, kiln_report *report);
 
+/* The contract is kiln_apply_parts'. */
+kiln_status kiln__infer_parts(char **first, char **second, kiln_service *service, const char *text,
+                              kiln_report *report);
+
 /* The contract is kiln_apply_gradient's. */
 kiln_status kiln__infer_gradient(char **out, kiln_service *service, const char *text, const kiln_tensor *ins,
                                  size_t in_count, uint64_t wanted, kiln_report *report);

@@ -18,15 +18,16 @@ enum {
     FIELD_ROUND,
     FIELD_AXIS,
     FIELD_KEEP,
+    FIELD_REDUCE,
     FIELD_TARGET,
     FIELD_N,
     FIELD_PARAM = KILN__FIELDS_FIXED
 };
 
 static const char *const field_names[] = {
-    [FIELD_OP] = "op",         [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype", [FIELD_OUT] = "out",
-    [FIELD_LAYOUT] = "layout", [FIELD_MATH] = "math",         [FIELD_ROUND] = "round", [FIELD_AXIS] = "axis",
-    [FIELD_KEEP] = "keep",     [FIELD_TARGET] = "target",     [FIELD_N] = "n"
+    [FIELD_OP] = "op",         [FIELD_TEMPLATE] = "template", [FIELD_DTYPE] = "dtype",   [FIELD_OUT] = "out",
+    [FIELD_LAYOUT] = "layout", [FIELD_MATH] = "math",         [FIELD_ROUND] = "round",   [FIELD_AXIS] = "axis",
+    [FIELD_KEEP] = "keep",     [FIELD_REDUCE] = "reduce",     [FIELD_TARGET] = "target", [FIELD_N] = "n"
 };
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
@@ -536,6 +537,21 @@ static kiln_status set_keep(kiln__fields *spec, kiln__word value, kiln_report *r
     return KILN_OK;
 }
 
+static const char *const total_names[] = {
+    [KILN__TOTAL_NONE] = "", [KILN__TOTAL_MEAN] = "mean", [KILN__TOTAL_SUM] = "sum"
+};
+
+static kiln_status set_reduce(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    int total = KILN__TOTAL_NONE;
+    while (total < KILN__TOTAL_END && !kiln__word_is(value, total_names[total]))
+        total++;
+    if (total == KILN__TOTAL_END)
+        return FAIL(report, KILN_ESPEC, "reduce=%s: mean or sum", kiln__word_quote(value).text);
+    spec->reduce = (kiln__total)total;
+    return KILN_OK;
+}
+
 bool kiln__spec_is_fast(const kiln__fields *spec)
 {
     return spec->math == KILN__MATH_FAST &&
@@ -610,12 +626,12 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__real *room, int id, kiln__word value, kiln_report *report)
 {
-    static kiln_status (*const setters[])(
-        kiln__fields *, kiln__word, kiln_report *) = { [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype,
-                                                       [FIELD_OUT] = set_result,        [FIELD_LAYOUT] = set_layout,
-                                                       [FIELD_MATH] = set_math,         [FIELD_ROUND] = set_round,
-                                                       [FIELD_AXIS] = set_axis,         [FIELD_KEEP] = set_keep,
-                                                       [FIELD_TARGET] = set_target,     [FIELD_N] = set_n };
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
+        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype, [FIELD_OUT] = set_result,
+        [FIELD_LAYOUT] = set_layout,     [FIELD_MATH] = set_math,   [FIELD_ROUND] = set_round,
+        [FIELD_AXIS] = set_axis,         [FIELD_KEEP] = set_keep,   [FIELD_REDUCE] = set_reduce,
+        [FIELD_TARGET] = set_target,     [FIELD_N] = set_n
+    };
     if (id == FIELD_OP)
         return set_op(spec, room, value, report);
     return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
@@ -806,6 +822,8 @@ static bool is_set(const kiln__fields *spec, int id)
         return spec->axis_set;
     case FIELD_KEEP:
         return spec->keep_set;
+    case FIELD_REDUCE:
+        return spec->reduce != KILN__TOTAL_NONE;
     case FIELD_TARGET:
         return spec->target_set;
     case FIELD_N:
@@ -864,6 +882,9 @@ void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
     case FIELD_KEEP:
         kiln__text_append(out, spec->keep ? "1" : "0");
         break;
+    case FIELD_REDUCE:
+        kiln__text_append(out, total_names[spec->reduce]);
+        break;
     case FIELD_TARGET:
         kiln__text_append(out, spec->target.name);
         break;
@@ -912,6 +933,8 @@ static void append_fields(const kiln__fields *spec, bool named, size_t start, ki
         append_field(spec, FIELD_AXIS, start, out);
     if (named && spec->keep)
         append_field(spec, FIELD_KEEP, start, out);
+    if (named)
+        append_field(spec, FIELD_REDUCE, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         append_field(spec, FIELD_PARAM + (int)i, start, out);
 }

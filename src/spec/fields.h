@@ -24,6 +24,9 @@ typedef enum kiln__math {
 /* Where an expression rounds to the type of its values: at its end, or at each of its steps. */
 typedef enum kiln__round { KILN__ROUND_UNSET, KILN__ROUND_FUSED, KILN__ROUND_EAGER, KILN__ROUND_END } kiln__round;
 
+/* The number that all values of a result become, behind the op. */
+typedef enum kiln__total { KILN__TOTAL_NONE, KILN__TOTAL_MEAN, KILN__TOTAL_SUM, KILN__TOTAL_END } kiln__total;
+
 /* Plain data that borrows the catalog, and the expression from a spec or from the room in which it was parsed. */
 typedef struct kiln__fields {
     const kiln__catalog *catalog;
@@ -44,6 +47,7 @@ typedef struct kiln__fields {
     kiln__round round;                        /* likewise */
     kiln__axis axis;               /* of tensors: that the op reduces. No kernel knows it, the tensors choose one */
     bool axis_set, keep, keep_set; /* keep: outputs that the op reduces have the extent 1 there */
+    kiln__total reduce;            /* likewise: of the results of all rows */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
@@ -51,7 +55,7 @@ typedef struct kiln__fields {
 } kiln__fields;
 
 /* Fields have numbers: those that every template has, then the template's parameters. */
-enum { KILN__FIELDS_FIXED = 11 };
+enum { KILN__FIELDS_FIXED = 12 };
 
 static inline int kiln__fields_count(const kiln__fields *fields)
 {
@@ -100,9 +104,9 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__real *room, const kiln
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
 /* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
- * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, axis, keep, the
- * template's parameters, target, n. Unknown fields name the closest. Changing the template with parameters set keeps
- * those that the new one declares. */
+ * on. On failure the fields are unchanged. Names: op, template, dtype, out, layout, math, round, axis, keep, reduce,
+ * the template's parameters, target, n. Unknown fields name the closest. Changing the template with parameters set
+ * keeps those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__real *room, kiln__word field, kiln__word value,
                            kiln_report *report);
 
@@ -125,9 +129,9 @@ bool kiln__spec_is_fast(const kiln__fields *spec);
 /* Whether the results on every device have the same bits. */
 bool kiln__spec_is_exact(const kiln__fields *spec);
 
-/* Appends the canonical text: fields in the order op, template, dtype, out, layout, math, round, axis and keep
- * (template, out, math, round, axis and keep only if not the default), parameters in the template's order, target;
- * fields not set are left out. With `with_hints` n= too, last. */
+/* Appends the canonical text: fields in the order op, template, dtype, out, layout, math, round, axis, keep and reduce
+ * (template, out, math, round, axis, keep and reduce only if not the default), parameters in the template's order,
+ * target; fields not set are left out. With `with_hints` n= too, last. */
 void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
 
 /* The same without hints, as if the target were not set, and with x, y, z as the names of the inputs: what is compiled

@@ -138,10 +138,10 @@ kiln__fact kiln__fact_find(kiln__word name)
 static bool is_reserved(kiln__word name)
 {
     static const char *const reserved[] = {
-        "op",    "template", "dtype",    "out",     "layout", "math",     "round",  "target",    "n",
-        "mixed", "indexed",  "position", "outputs", "min",    "max",      "gcd",    "pow2",      "axis",
-        "keep",  "reduces",  "reverse",  "spread",  "widest", "unit",     "fn",     "infinity",  "real",
-        "whole", "typed",    "list",     "all",     "each",   "argument", "output", "parameter", "dims",
+        "op",      "template", "dtype",   "out",      "layout", "math",      "round",    "target", "n",     "mixed",
+        "indexed", "position", "outputs", "min",      "max",    "gcd",       "pow2",     "axis",   "keep",  "reduce",
+        "reduces", "reverse",  "spread",  "widest",   "unit",   "fn",        "infinity", "real",   "whole", "typed",
+        "list",    "all",      "each",    "argument", "output", "parameter", "dims",
     };
     static const char *const beginnings[] = { "place",  "all_",  "each_",  "type", "value",
                                               "result", "store", "layout", "out_", "scalar" };

@@ -45,7 +45,7 @@ static kiln_manifest manifest = KILN_INIT(kiln_manifest);
 static kiln_tensor outputs[1], operands[2];
 static kiln_output found[1];
 static size_t found_count;
-static char *call;
+static char *call, *first, *second;
 static const char *text;
 static void *out, *stream, *data, *x_device, *y_device, *x, *y;
 static const void *in, *inputs[1];

@@ -64,9 +64,11 @@ OPS = {
     "residual": ("op=(rms_norm(x + r, w, eps=1e-6), x + r)", residual, lambda x: whole(x) + widths(1)(x)),
     "gelu_norm": ("op=gelu(layer_norm(x, w, b))", lambda d, x, w, b: F.gelu(F.layer_norm(x, x.shape[-1:], w, b)), widths(2)),
     "entropy": ("op=cross_entropy(x, t)", lambda d, x, t: F.cross_entropy(x, t[:, 0], reduction="none"), classes),
+    "loss": ("op=cross_entropy(x, t) reduce=mean", lambda d, x, t: F.cross_entropy(x, t[:, 0]), classes),
+    "mse_loss": ("op=mse_loss(x, y) reduce=mean", lambda d, x, y: F.mse_loss(x, y), whole),
     "mse": ("op=mean(mse_loss(x, y))", lambda d, x, y: F.mse_loss(x, y, reduction="none").mean(d), whole),
 }
-LAST = ("layer_norm", "rms_norm", "residual", "gelu_norm", "entropy")  # of the last axis alone
+LAST = ("layer_norm", "rms_norm", "residual", "gelu_norm", "entropy", "loss")  # of the last axis alone
 
 
 def tensors(result):
@@ -75,7 +77,9 @@ def tensors(result):
 
 def errors(function, x, others, outs, beside):
     """Kiln's largest error and PyTorch's, both against float64, relative to the largest value of a result."""
-    count = max(1, min(x.shape[beside], (1 << 24) // x.shape[1 - beside]))
+    count = x.shape[beside]
+    if outs[0].dim() > 0:  # one number takes all rows
+        count = max(1, min(count, (1 << 24) // x.shape[1 - beside]))
 
     def part(t):
         return t.narrow(beside, 0, count) if t.dim() == 2 and t.shape[beside] == x.shape[beside] else t
@@ -84,7 +88,7 @@ def errors(function, x, others, outs, beside):
     want = tensors(function(part(x).double(), *(part(t).double() if t.is_floating_point() else part(t) for t in others)))
     worst = [0.0, 0.0]
     for out, mine, true in zip(outs, plain, want):
-        got = part(out) if out.dim() == 2 else out.narrow(0, 0, count)
+        got = part(out) if out.dim() == 2 else out[:count] if out.dim() == 1 else out
         if not true.is_floating_point():
             worst[0] = max(worst[0], float((got != mine).sum()))
             continue

@@ -87,6 +87,23 @@ def gradients():
         must(not kiln.op("relu6")(torch.nn.Parameter(half)).requires_grad, "no_grad")
 
 
+def totals():
+    """The mean of a loss over rows is PyTorch's, with its gradients and in torch.compile."""
+    logits = torch.randn(40, 30, dtype=torch.float64, device=DEVICE, requires_grad=True)
+    classes = torch.randint(0, 30, (40, 1), device=DEVICE)
+    classes[::5] = -100
+    for reduce in ("mean", "sum"):
+        op = kiln.op(f"cross_entropy(x, t, label_smoothing=0.1) reduce={reduce}")
+        want = F.cross_entropy(logits, classes[:, 0], reduction=reduce, label_smoothing=0.1)
+        by_torch, = torch.autograd.grad(want, logits)
+        for call in (op, torch.compile(op, fullgraph=True, backend="aot_eager")):
+            loss = call(logits, classes)
+            must(loss.shape == () and torch.allclose(loss, want, rtol=1e-12), f"the {reduce} of cross_entropy")
+            must(torch.allclose(torch.autograd.grad(loss, logits)[0], by_torch, atol=1e-14), f"the gradient of {reduce}")
+        must(torch.autograd.gradcheck(op, (logits, classes)), f"gradcheck of {reduce}")
+    must(torch.autograd.gradgradcheck(kiln.op("mse_loss(x, y) reduce=mean"), (logits[:4], logits[4:8])), "mse_loss")
+
+
 def every_op():
     """gradcheck of each op that has a gradient, where all of them are defined."""
     command = [os.environ["KILN"]] if "KILN" in os.environ else [sys.executable, "-m", "kiln"]
@@ -183,6 +200,7 @@ if __name__ == "__main__":
     results()
     gradients()
     every_op()
+    totals()
     transforms()
     training()
     print("all of it is right")

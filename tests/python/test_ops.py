@@ -169,6 +169,20 @@ class Ops(unittest.TestCase):
         tiny, = kiln.op("mean(x)").gradients(np.ones((1, 70000), np.float16))
         np.testing.assert_allclose(tiny, np.float16(1 / 70000))
 
+    def test_totals(self):
+        x, t = values(6, 5, dtype=np.float64), np.array([[0], [4], [-100], [2], [1], [-100]])
+        losses = kiln.op("cross_entropy(x, t)")(x, t)
+        mean = kiln.op("cross_entropy(x, t) reduce=mean")
+        self.assertEqual(mean(x, t).shape, ())
+        np.testing.assert_allclose(mean(x, t), losses.sum() / 4, rtol=1e-14)
+        np.testing.assert_allclose(kiln.op("cross_entropy(x, t) reduce=sum keep=1")(x, t), [[losses.sum()]], rtol=1e-14)
+        np.testing.assert_allclose(kiln.op("x * ?by reduce=mean")(x, by=3), 3 * x.mean(), rtol=1e-14)
+        every, = kiln.op("cross_entropy(x, t)").gradients(x, t)
+        got, = mean.gradients(x, t, grad=np.array(2.0))
+        np.testing.assert_allclose(got, 2 * every / 4, rtol=1e-13)
+        np.testing.assert_allclose(kiln.op("x * ?by reduce=mean").gradients(x, by=3)[0], np.full((6, 5), 3 / 30))
+        self.assert_refused(kiln.Error, "one value for each row", kiln.op("softmax reduce=mean"), x)
+
     def test_a_gradient_that_is_too_long(self):
         kiln.define_op("python_power(x) = a * a where b = x * x + 0.1, c = b * b, d = c * c, a = d * d")
         nested = kiln.op("python_power(" * 10 + "x" + ")" * 10)

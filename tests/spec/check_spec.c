@@ -234,12 +234,14 @@ static const struct {
     { "op=relu6 math=torch template=rowsum", KILN_ESPEC, "template rowsum takes no math=torch: portable" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC,
-      "unknown field 'foo': op, template, dtype, out, layout, math, round, axis, keep, block, elems, vector, cache, "
+      "unknown field 'foo': op, template, dtype, out, layout, math, round, axis, keep, reduce, block, elems, vector, "
+      "cache, "
       "target "
       "or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
-      "unknown field 'elems': op, template, dtype, out, layout, math, round, axis, keep, cache, rows, block, target or "
+      "unknown field 'elems': op, template, dtype, out, layout, math, round, axis, keep, reduce, cache, rows, block, "
+      "target or "
       "n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
     { "template=zzzz", KILN_ESPEC,

@@ -95,6 +95,7 @@
     X(service, apply)            \
     X(service, outputs)          \
     X(service, reduce)           \
+    X(service, parts)            \
     X(service, phases)           \
     X(service, events)           \
     X(service, kept)             \

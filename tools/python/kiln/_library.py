@@ -79,7 +79,7 @@ def _load():
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
             "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "push_wait": "pnppp", "launch": "pppnpnpp", "report_clear": "p",
-            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "text_free": "p", "sync": "pp", "op_define": "psp", "template_define": "psspp",
+            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "apply_parts": "pppsp", "text_free": "p", "sync": "pp", "op_define": "psp", "template_define": "psspp",
             "template_load": "pspp"}.items():
         getattr(loaded, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     loaded.kiln_version.restype = c_char_p
@@ -197,6 +197,17 @@ def spec_params(text):
         return [(param.name.decode(), param.role) for param in params(signature)]
     finally:
         lib.kiln_spec_free(spec)
+
+
+def parts_of(text):
+    """The texts of the calls that a call with reduce= stands for; one alone of a text without."""
+    first, second = c_void_p(), c_void_p()
+    must(lib.kiln_apply_parts(byref(first), byref(second), session().service, text.encode(), mine.pointer))
+    try:
+        return [ctypes.string_at(part.value).decode() for part in (first, second) if part]
+    finally:
+        lib.kiln_text_free(first)
+        lib.kiln_text_free(second)
 
 
 def calls_of(spec, inputs, scalars):

@@ -9,8 +9,8 @@ from . import _arrays
 from ._arrays import find_torch, kind_of
 from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
 from ._gradients import gradients
-from ._library import (EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, session,
-                       spec_params)
+from ._library import (EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, parts_of,
+                       session, spec_params)
 
 
 PLANS_MAX = 1024  # of an op
@@ -97,6 +97,9 @@ class Op:
         self._plans, self.gradients_by_key = {}, {}
         self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
         self._run = self._calls.run if self._calls else lambda inputs, numbers: None
+        # The ops that compute one with reduce=, one after the other, and that have gradients.
+        parts = parts_of(f"op={text}") if " reduce=" in text else ()
+        self.parts = [op(part.removeprefix("op=")) for part in parts]
         find_torch()
 
     def __repr__(self):
@@ -115,11 +118,22 @@ class Op:
         if not inputs and not outs:
             raise TypeError(f"{self} takes no arrays: give out")
         kind = kind_of(inputs[0] if inputs else outs[0])
+        is_recorded = kind.records(inputs)
+        if self.parts and outs is None and (traced or is_recorded):
+            return self._call_parts(inputs, numbers)
         if traced and kind.can_trace:
             return kind.trace(self, inputs, numbers, outs)
-        if kind.records(inputs):
+        if is_recorded:
             return kind.record(self, inputs, numbers, outs)
         return self.compute(kind, inputs, numbers, outs, out)
+
+    def _call_parts(self, inputs, numbers):
+        """The result by the calls of the parts, each of which is recorded or traced."""
+        first, *others = self.parts
+        results = first(*inputs, **dict(zip(first.scalars, numbers)))
+        for part in others:
+            results = part(*(results if isinstance(results, tuple) else (results,)))
+        return results
 
     def compute(self, kind, inputs, numbers, outs=None, out=None):
         """The results, which nothing records; `out` where outs are given."""
@@ -177,10 +191,22 @@ class Op:
         if grad is None:
             results = self.compute(kind, inputs, numbers)
             grad = tuple(map(kind.ones_like, results if isinstance(results, tuple) else (results,)))
+        if self.parts:
+            return self._gradients_of_parts(kind, inputs, grad, numbers, names)
         bits = sum(1 << self.inputs.index(name) for name in names)
         found = gradients(self, kind, inputs, grad if isinstance(grad, (tuple, list)) else (grad,), numbers, bits)
         by_name = dict(zip([name for name in self.inputs if name in names], found))
         return tuple(by_name[name] for name in names)
+
+    def _gradients_of_parts(self, kind, inputs, grad, numbers, names):
+        first, *others = self.parts
+        scalars = dict(zip(first.scalars, numbers))
+        if others:
+            rows = first.compute(kind, inputs, numbers)
+            rows = rows if isinstance(rows, tuple) else (rows,)
+            found = iter(others[0].gradients(*rows, grad=grad))
+            grad = tuple(next(found) if kind.is_real(row) else kind.ones_like(row) for row in rows)  # a whole one has none
+        return first.gradients(*inputs, grad=grad, wanted=names, **scalars)
 
     def _first(self, kind, key, inputs, outs, numbers):
         """The first call for a key: on copies without gaps, where the library refuses the arrays as they lie."""

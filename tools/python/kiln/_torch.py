@@ -29,7 +29,7 @@ def _record_function(kind):
         @staticmethod
         def vmap(info, dims, op, numbers, *inputs):
             """The call on all members of a batch, along a dimension in front of those of the op."""
-            if re.search(r"\b(axis|index|keep)\b", op.text):
+            if re.search(r"\b(axis|index|keep|reduce)\b", op.text):
                 raise RuntimeError(f"torch.vmap does not take {op}: its text counts dimensions or elements")
             given = [(t, None if d is None else t.movedim(d, 0)) for t, d in zip(inputs, dims[2:])]
             most = max(t.dim() if batch is None else t.dim() - 1 for t, batch in given)
