@@ -40,7 +40,6 @@
         KILN_NOT_SCANNED                                                                 \
         out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
     }
-#define KILN_IS_FULL(k)         || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 3 + k];
 
 #define KILN_TAKE(s) KILN_TAKE_OF(s, f)

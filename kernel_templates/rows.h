@@ -247,5 +247,101 @@ template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsign
 }
 
 #endif
+#else
+
+/* ---- C: walks along a part of a row, on the cpu. `line` is the number of the row, and `at` the column */
+
+/* Of input k: its row, the element that it has for the whole row, and the one of a column. */
+#define KILN_BEGIN(k)                                                                                \
+    const KILN_TYPE(k) *const p##k = KILN_LAYOUT##k == KILN_LAYOUT_FULL ? x##k + line * cols : x##k; \
+    const KILN_TYPE(k) c##k = KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN                                   \
+                                  ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0]            \
+                                  : (KILN_TYPE(k))0;                                                 \
+    (void)p##k;                                                                                      \
+    (void)c##k;
+#define KILN_CONSTANT(k)  KILN_VALUE(k, c##k)
+#define KILN_ROW_VALUE(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_ROW_RESULT(k)      \
+    const KILN_RESULT(k) e##k = \
+        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ROW_VALUE)) : (KILN_RESULT(k))0;
+#define KILN_PUT_RESULT(k)                      \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
+        out##k[line * cols + at] = e##k;        \
+    (void)e##k;
+#define KILN_IS_FULL(k) || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+#define KILN_ADD(s, j) \
+    kiln_take##s(&f, (unsigned)(j), &row, KILN_EACH(KILN_ROW_VALUE) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+
+/* Elements that are folded before the next are: few, so that a sum of many loses no more than a sum of few. */
+#define KILN_FEW (64 * KILN_SPREAD)
+
+/* Folds the elements from `first` on, below `last`, into number 0 of `all`. KILN_SPREAD folds at once let a compiler
+ * use vectors. */
+#define KILN_WALK(s, all, first, last)                                                        \
+    {                                                                                         \
+        kiln_folds##s f;                                                                      \
+        for (unsigned j = 0; j < KILN_SPREAD; j++)                                            \
+            kiln_clear##s(&all, j);                                                           \
+        for (unsigned long long start = first; start < last; start += KILN_FEW) {             \
+            const unsigned long long end = last - start < KILN_FEW ? last : start + KILN_FEW; \
+            unsigned long long begin = start;                                                 \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                        \
+                kiln_clear##s(&f, j);                                                         \
+            for (; end - begin >= KILN_SPREAD; begin += KILN_SPREAD)                          \
+                for (unsigned j = 0; j < KILN_SPREAD; j++) {                                  \
+                    const unsigned long long at = begin + j;                                  \
+                    KILN_ADD(s, j);                                                           \
+                }                                                                             \
+            for (unsigned long long at = begin; at < end; at++)                               \
+                KILN_ADD(s, at - begin);                                                      \
+            for (unsigned j = 0; j < KILN_SPREAD; j++)                                        \
+                kiln_join##s(&all, j, &f, j);                                                 \
+        }                                                                                     \
+        for (unsigned d = KILN_SPREAD / 2; d > 0; d /= 2)                                     \
+            for (unsigned j = 0; j < d; j++)                                                  \
+                kiln_join##s(&all, j, &all, j + d);                                           \
+    }
+
+/* Goes along the elements from `first` on, below `last`, in the order of the scans, and adds them to `all`, the folds
+ * of those before. `stores`: with the results. The folds of a few follow those of all before them, so that a sum of
+ * many loses no more than a sum of few. */
+#define KILN_SCAN_WALK(all, first, last, stores)                                                            \
+    {                                                                                                       \
+        kiln_folds_scan f, states[2];                                                                       \
+        const kiln_folds_scan *const before = &states[0], *const after = &states[1];                        \
+        for (unsigned long long start = first; start < last; start += KILN_SPREAD * 8) {                    \
+            const unsigned long long end = last - start < KILN_SPREAD * 8 ? last : start + KILN_SPREAD * 8; \
+            kiln_clear_scan(&f, 0);                                                                         \
+            states[1] = all;                                                                                \
+            for (unsigned long long i = start; i < end; i++) {                                              \
+                const unsigned long long at = KILN_REVERSE ? cols - 1 - i : i;                              \
+                states[0] = states[1];                                                                      \
+                KILN_ADD(_scan, 0);                                                                         \
+                states[1] = all;                                                                            \
+                kiln_join_scan(&states[1], 0, &f, 0);                                                       \
+                if (stores) {                                                                               \
+                    KILN_ALL_OUT(KILN_ROW_RESULT)                                                           \
+                    KILN_ALL_OUT(KILN_PUT_RESULT)                                                           \
+                }                                                                                           \
+            }                                                                                               \
+            all = states[1];                                                                                \
+        }                                                                                                   \
+    }
+
+/* Stores the results of the elements from `first` on, below `last`, of an op without scans. No element depends on
+ * another. A compiler that is not told so tests for overlap, and runs one by one in place. */
+#if defined(__clang__)
+#define KILN_APART _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define KILN_APART _Pragma("GCC ivdep")
+#else
+#define KILN_APART
+#endif
+#define KILN_STORE_RESULTS(first, last)                               \
+    KILN_APART for (unsigned long long at = first; at < (last); at++) \
+    {                                                                 \
+        KILN_ALL_OUT(KILN_ROW_RESULT)                                 \
+        KILN_ALL_OUT(KILN_PUT_RESULT)                                 \
+    }
 #endif
 #endif

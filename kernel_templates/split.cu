@@ -7,10 +7,10 @@
 //! arg      x... in itype[rows, cols] broadcast
 //! arg      rows uint64 = rows
 //! arg      cols uint64 = cols
-//! arg      partials scratch rows * split * walks * fold_bytes
+//! arg      partials scratch rows * split * fold_bytes * (sm == 0 ? 16 * fold_stages : walks)
 //! arg      phase phase
 //! arg      s... f64
-//! param    split  1..4096 = max(1, min(min(cores * 16 / max(n_hint / cols_hint, 1), cols_hint * bytes / 16384), 4096)) -- blocks that share a row
+//! param    split  1..4096 = sm == 0 ? max(1, min(cols_hint * bytes / 65536, 64)) : max(1, min(min(cores * 16 / max(n_hint / cols_hint, 1), cols_hint * bytes / 16384), 4096)) -- blocks that share a row
 //! param    block  32,64,128,256,512,1024 = 256                          -- threads per block
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = max(min(64 / bytes / max(full, 1) / vector, 8), 1) * vector -- elements of a thread between two exchanges, where the op scans
@@ -18,15 +18,15 @@
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
-//! require  (max(elems / vector, 8) * block / 32 + 1) * 4 * fold_bytes <= 45056 || !scans -- folds must fit the shared memory
+//! require  sm == 0 || (max(elems / vector, 8) * block / 32 + 1) * 4 * fold_bytes <= 45056 || !scans -- folds must fit the shared memory
 //! tune     split  64..4096*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
-//! bound    vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
-//! bound    scans ? elems >= 2 * vector && elems <= 8 * vector : elems == vector -- elems is for scans
-//! bound    form == (scans && cols_hint % vector != 0 ? 1 : 0)            -- ends are for scans of rows of other lengths
-//! phases   walks + (full_out > 0) + (column_out > 0)
-//! joint    1
+//! bound    sm == 0 || vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
+//! bound    sm == 0 || (scans ? elems >= 2 * vector && elems <= 8 * vector   : elems == vector) -- elems is for scans
+//! bound    sm == 0 || form == (scans && cols_hint % vector != 0 ? 1 : 0)            -- ends are for scans of rows of other lengths
+//! phases   (sm == 0 ? fold_stages : walks) + (full_out > 0) + (column_out > 0)
+//! joint    sm > 0
 //! grid     rows * split
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || form == 1 || cols % vector == 0
 //! entry    kiln_scalar align 1

@@ -271,7 +271,9 @@ enum {
     CLUSTER_MOST = 16,             /* blocks */
     CLUSTER_ARRAYS = 8 * 106496,   /* bytes of a row, of several arrays: two walks of a block are faster behind that */
     RESERVED = 6144,               /* of the shared memory of a block */
-    SPLIT_LEAST = 1 << 18          /* bytes of a row, for several launches to be worth their time */
+    SPLIT_LEAST = 1 << 18,         /* bytes of a row, for several launches to be worth their time */
+    CPU_SPLIT_LEAST = 1 << 20,     /* likewise on the cpu, */
+    CPU_SPLIT_ROWS = 16            /* for fewer rows than many a processor has cores */
 };
 
 /* Whether nothing of a row's length is written. */
@@ -306,9 +308,12 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const uint32_t elements_most = full == 1 && size <= 2 ? REGISTER_HALVES : REGISTER_ELEMENTS;
     const bool is_long = kept > REGISTER_BYTES || kept / size > elements_most;
     const bool fits = target->sm >= KILN__CLUSTER_SM && bytes <= most && !scans;
+    if (target->sm == 0)
+        return has_pools && rows < CPU_SPLIT_ROWS && bytes >= CPU_SPLIT_LEAST ? KILN__TEMPLATE_SPLIT
+                                                                              : KILN__TEMPLATE_ROWS;
     if (fits && is_long && !(enough && one_walk && is_reduced(spec)))
         return KILN__TEMPLATE_CLUSTER;
-    if (has_pools && target->sm > 0 && !fits && bytes > SPLIT_LEAST && rows < (scans ? cores / 2 : cores * 2))
+    if (has_pools && !fits && bytes > SPLIT_LEAST && rows < (scans ? cores / 2 : cores * 2))
         return KILN__TEMPLATE_SPLIT;
     return KILN__TEMPLATE_ROWS;
 }

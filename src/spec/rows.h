@@ -51,8 +51,8 @@ uint32_t kiln__rows_live(const kiln__fields *spec);
 
 /* The template for `rows` rows of `cols` elements: rows; cluster where they do not fit the registers of a block, or
  * fill those of a multiprocessor in 16 bits, but fit the shared memory of a cluster, and are needed more than once or
- * too few for a block each; or split where longer ones, or those of an op that scans, are too few. Split needs pools of
- * memory. The spec has its dtype and layouts. */
+ * too few for a block each; or split where longer ones, or those of an op that scans, are too few for a GPU, or for the
+ * cores of a cpu. Split needs pools of memory. The spec has its dtype and layouts. */
 const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *target, bool has_pools, uint64_t rows,
                                 uint64_t cols);
 

@@ -1,5 +1,6 @@
 """kiln run of ops that reduce an axis: results against NumPy in float64, for every reduction, axis, layout and type."""
 
+import json
 import unittest
 
 import numpy as np
@@ -255,6 +256,32 @@ class Reductions(KilnTest):
         np.testing.assert_array_equal(self.run_op("op=cummax(x)", [special]), np.maximum.accumulate(special, 1))
         empty = np.zeros((2, 0), dtype=np.float32)
         np.testing.assert_array_equal(self.run_op("op=cumsum(x)", [empty]), empty)
+
+    def test_few_long_rows(self):
+        """The cores share a row: template split. All walks, the scans and the results have parts of it."""
+        shape = (3, 600001)
+        told = json.loads(self.kiln("run", "op=sum(x)", "--in", self.save("x.npy", self.values(shape, "f32")), "--out",
+                                    self.path("out.npy"), "--json").stdout)
+        self.assertIn("template=split", told["spec"])
+        names = [name for name in REDUCTIONS if name != "prod"]
+        for dtype in ("f32", "bf16", "f64", "i16", "bool"):
+            fitting = [name for name in names if dtype in UNIT or name != "logsumexp"]
+            self.check_reductions(dtype, shape, fitting[:6])
+            self.check_reductions(dtype, shape, fitting[6:])
+        for name, dtype, reverse, exclusive in (("cumsum", "f32", False, True), ("cumsum", "i32", True, False),
+                                                ("cummax", "f64", False, False)):
+            self.check_scan(name, dtype, shape, 1, reverse, exclusive)
+        x, w, c = self.values(shape, "f32"), self.values(shape[1:], "f32", 2), self.values((3, 1), "f32", 3)
+        path = self.save("x.npy", x)
+        self.kiln("run", "op=softmax", "--in", path, "--out", path, "--verify")
+        self.assert_near(np.load(path), softmax(x.astype(F64)), "f32")
+        scan, y, most = self.run_op("op=(cumsum(softmax(x)), (x - mean(x)) * w + c, max(x))", [x, w, c], 3)
+        wide = x.astype(F64)
+        self.assert_near(scan, softmax(wide).cumsum(axis=1), "f32", 1, shape[1])
+        self.assert_near(y, (wide - kept(np.mean, wide)) * w + c, "f32", 8)
+        np.testing.assert_array_equal(most, x.max(axis=1))
+        x[1, 400000] = np.nan
+        self.assertEqual(self.run_op("op=argmax(x)", [x])[1], 400000)
 
     def test_an_op_of_which_the_arguments_decide_a_part(self):
         x = self.values((3, 5), "f32")
