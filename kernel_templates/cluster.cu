@@ -11,17 +11,19 @@
 //! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(pow2((cols_hint * bytes * max(full, 1) + 106495) / 106496), 16) -- blocks that share a row
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  16..262144 step 16 = min((cols_hint / cluster + 2 * vector + 15) / 16, (shared_limit - 6144) / (16 * bytes * max(full, 1))) * 16 -- elements of a row that a block keeps
-//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) <= 16384 ? 256 : cluster == 1 && bytes <= 2 && fold_stages == 1 && elems > 20480 ? 1024 : 512 -- threads per block
+//! param    rounds 0..64 = cluster >= 8 && operations <= 64 && n_hint / cols_hint * cluster >= cores * 8 ? 8 : 0 -- 0: a cluster for each row; else as many clusters as fill a GPU so often, each for rows in turn
+//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) <= 16384 ? 256 : cluster == 1 && bytes <= 2 && fold_stages == 1 && elems > 20480 || rounds > 0 && inputs > full && fold_stages == 1 && elems * bytes * max(full, 1) > 75000 && (cols_hint / (cluster * vector) + 1023) / 1024 * 10240 <= cols_hint / (cluster * vector) * 11 ? 1024 : 512 -- threads per block
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! tune     cluster 1..16*2        if sm >= 90
 //! tune     block  128..1024*2     if sm > 0
+//! tune     rounds 0,2,8,32        if sm > 0
 //! tune     cache  plain,stream    if sm > 0
 //! bound    vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
 //! bound    elems * cluster >= cols_hint && elems * cluster <= 2 * (cols_hint + 16 * cluster) -- a row fits the memory of its blocks, and fills half of it
 //! shared   elems * bytes * max(full, 1)
-//! grid     rows * cluster
+//! grid     (rounds == 0 ? rows : min(rows, max(cores * rounds / cluster, 1))) * cluster
 //! entry    kiln_spread align vector * max(bytes, out_bytes) if (cols / vector + (cluster - 1)) / cluster <= elems / vector
 //! entry    kiln_walk align 1
 
@@ -32,6 +34,7 @@
 #define KILN_BLOCK         256
 #define KILN_VECTOR        4
 #define KILN_ELEMS         8192
+#define KILN_ROUNDS        8
 #define KILN_CACHE_PLAIN   0
 #define KILN_CACHE_STREAM  1
 #define KILN_CACHE         KILN_CACHE_PLAIN
@@ -110,9 +113,9 @@ KILN_FN void kiln_await_words()
 /* Of input k: where the block keeps its words, how they come there, and how a thread gets one of them, and its end. */
 #define KILN_KEPT(k) \
     kiln_lanes<KILN_TYPE(k)> *const s##k = (kiln_lanes<KILN_TYPE(k)> *)(shared + KILN_PLACE##k * KILN_ROOM);
-#define KILN_KEEP(k)                        \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) \
-        kiln_copy_word(&s##k[i].word, (const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(p##k + begin) + i);
+#define KILN_KEEP(k)                                                                            \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && KILN_IS_EARLY(k) == early)                        \
+        kiln_copy_word(&s##k[i].word, (const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + from) + i);
 #define KILN_BEGIN_ENDS(k)                                                            \
     const KILN_TYPE(k) g##k = KILN_LAYOUT##k <= KILN_LAYOUT_ROW && is_end ? p##k[end] \
                                                                           : (KILN_TYPE(k))0;
@@ -139,44 +142,78 @@ KILN_FN void kiln_await_words()
         __VA_ARGS__;                        \
     }
 
-/* All loads of the row start before the first is needed. */
+/* Words that are copied in the background come while the row before is stored. */
+#define KILN_IS_EARLY(k) (__CUDA_ARCH__ >= 800 && sizeof(kiln_lanes<KILN_TYPE(k)>) == 16)
+
+#undef KILN_STAGE
+#define KILN_STAGE(s)                                  \
+    {                                                  \
+        __shared__ kiln_folds##s parts[2][KILN_PARTS]; \
+        KILN_WALK_STAGE(s, parts[turn])                \
+    }
+
+/* A cluster takes one row, or every step-th. Behind each word that a thread stores it starts to load the word of the next row
+ * in its place. The folds of a row have other places than those of the row before, which another block may still
+ * read. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spread(KILN_PARAMETERS)
 {
     extern __shared__ __align__(16) unsigned char shared[];
-    const unsigned rank = blockIdx.x % KILN_CLUSTER;
-    const unsigned long long line = blockIdx.x / KILN_CLUSTER;
+    const unsigned rank = blockIdx.x % KILN_CLUSTER, step = gridDim.x / KILN_CLUSTER;
     const bool used = true;
-    const kiln_slice slice = kiln_find_slice(line, cols, rank);
-    const kiln_span span = slice.span;
-    const unsigned long long begin = span.head + slice.first * KILN_VECTOR,
-                             end = kiln_find_end(span, threadIdx.x);
-    const bool is_end = threadIdx.x < slice.ends;
-    kiln_row row;
-    KILN_ALL(KILN_BEGIN)
-    KILN_ALL_OUT(KILN_BEGIN_OUT)
+    unsigned turn = 0;
+    unsigned long long line = blockIdx.x / KILN_CLUSTER;
+    kiln_slice slice = kiln_find_slice(line, cols, rank);
     KILN_ALL(KILN_KEPT)
 
     for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {
+        const bool early = true;
+        const unsigned long long from = line * cols + slice.span.head + slice.first * KILN_VECTOR;
         KILN_ALL(KILN_KEEP)
     }
-    KILN_ALL(KILN_BEGIN_ENDS)
-    kiln_await_words();
-    KILN_FOLD_STAGES(KILN_STAGE)
-    if (rank == 0 && threadIdx.x == 0) {
-        KILN_ALL_OUT(KILN_PUT_COLUMN)
-    }
-    for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {
-        KILN_ALL(KILN_WORD)
-        KILN_ALL_OUT(KILN_OUT_WORD)
-#pragma unroll
-        for (unsigned j = 0; j < KILN_VECTOR; j++) {
-            const unsigned long long at = begin + (i * KILN_VECTOR + j);
-            KILN_ALL_OUT(KILN_OUT_LANE)
-            (void)at;
+    for (; line < rows; line += step, turn ^= 1) {
+        const kiln_span span = slice.span;
+        const unsigned long long begin = span.head + slice.first * KILN_VECTOR,
+                                 end = kiln_find_end(span, threadIdx.x);
+        const bool is_end = threadIdx.x < slice.ends;
+        kiln_row row;
+        KILN_ALL(KILN_BEGIN)
+        KILN_ALL_OUT(KILN_BEGIN_OUT)
+        for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {
+            const bool early = false;
+            const unsigned long long from = line * cols + begin;
+            KILN_ALL(KILN_KEEP)
         }
-        KILN_ALL_OUT(KILN_PUT)
+        KILN_ALL(KILN_BEGIN_ENDS)
+        kiln_await_words();
+        KILN_FOLD_STAGES(KILN_STAGE)
+        if (rank == 0 && threadIdx.x == 0) {
+            KILN_ALL_OUT(KILN_PUT_COLUMN)
+        }
+        kiln_slice next = kiln_find_slice(line + step, cols, rank);
+        next.count = KILN_ROUNDS > 0 && line + step < rows ? next.count : 0;
+        for (unsigned i = threadIdx.x; i < slice.count || i < next.count; i += KILN_BLOCK) {
+            if (i < slice.count) {
+                KILN_ALL(KILN_WORD)
+                KILN_ALL_OUT(KILN_OUT_WORD)
+#pragma unroll
+                for (unsigned j = 0; j < KILN_VECTOR; j++) {
+                    const unsigned long long at = begin + (i * KILN_VECTOR + j);
+                    KILN_ALL_OUT(KILN_OUT_LANE)
+                    (void)at;
+                }
+                KILN_ALL_OUT(KILN_PUT)
+            }
+            if (i < next.count) {
+                const bool early = true;
+                const unsigned long long from = (line + step) * cols + next.span.head + next.first * KILN_VECTOR;
+                KILN_ALL(KILN_KEEP)
+            }
+        }
+        KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
+        if (KILN_ROUNDS == 0)
+            break;
+        slice = next;
     }
-    KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
     kiln_meet(); /* another block may still read this one's folds */
 }
 
@@ -195,19 +232,21 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_walk(KILN_PARAMETERS)
 {
     const unsigned rank = blockIdx.x % KILN_CLUSTER, begin = rank * KILN_BLOCK + threadIdx.x;
-    const unsigned long long line = blockIdx.x / KILN_CLUSTER;
     const bool used = true;
-    kiln_row row;
-    KILN_ALL(KILN_BEGIN)
-    KILN_ALL_OUT(KILN_BEGIN_OUT)
+    unsigned turn = 0;
+    for (unsigned long long line = blockIdx.x / KILN_CLUSTER; line < rows; line += gridDim.x / KILN_CLUSTER, turn ^= 1) {
+        kiln_row row;
+        KILN_ALL(KILN_BEGIN)
+        KILN_ALL_OUT(KILN_BEGIN_OUT)
 
-    KILN_FOLD_STAGES(KILN_STAGE)
-    if (begin == 0) {
-        KILN_ALL_OUT(KILN_PUT_COLUMN)
-    }
-    for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) {
-        KILN_ALL_OUT(KILN_OUT_ELEMENT)
-        KILN_ALL_OUT(KILN_PUT_ELEMENT)
+        KILN_FOLD_STAGES(KILN_STAGE)
+        if (begin == 0) {
+            KILN_ALL_OUT(KILN_PUT_COLUMN)
+        }
+        for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) {
+            KILN_ALL_OUT(KILN_OUT_ELEMENT)
+            KILN_ALL_OUT(KILN_PUT_ELEMENT)
+        }
     }
     kiln_meet();
 }

@@ -201,16 +201,18 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
 #define KILN_STAGE(s)                               \
     {                                               \
         __shared__ kiln_folds##s parts[KILN_PARTS]; \
-        kiln_folds##s f, of_ends;                   \
-        kiln_clear(&f, 0);                          \
-        kiln_clear(&of_ends, 0);                    \
-        KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))   \
-        KILN_ENDS(KILN_TAKE(of_ends, KILN_END))     \
-        if (KILN_HAS_ENDS)                          \
-            kiln_join(&f, 0, &of_ends, 0);          \
-        kiln_gather(&f, parts);                     \
-        kiln_finish(&f, 0, &row, cols);             \
+        KILN_WALK_STAGE(s, parts)                   \
     }
+#define KILN_WALK_STAGE(s, parts)                 \
+    kiln_folds##s f, of_ends;                     \
+    kiln_clear(&f, 0);                            \
+    kiln_clear(&of_ends, 0);                      \
+    KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))     \
+    KILN_ENDS(KILN_TAKE(of_ends, KILN_END))       \
+    if (KILN_HAS_ENDS)                            \
+        kiln_join(&f, 0, &of_ends, 0);            \
+    kiln_gather(&f, parts);                       \
+    kiln_finish(&f, 0, &row, cols);
 
 /* ---- The blocks of a cluster, where a template has such */
 #if defined(KILN_CLUSTER)

@@ -269,7 +269,7 @@ enum {
     REGISTER_ELEMENTS = 1024 * 32, /* likewise: small ones need registers of their own while they are calculated */
     REGISTER_HALVES = 1024 * 20,   /* likewise, of 16 bits or less: behind that one block has a multiprocessor alone */
     CLUSTER_MOST = 16,             /* blocks */
-    CLUSTER_ARRAYS = 8 * 106496,   /* bytes of a row, of several arrays: two walks of a block are faster behind that */
+    CLUSTER_ARRAYS = 8 * 106496,   /* bytes of a row, where joint folds save a walk: two walks are faster behind that */
     RESERVED = 6144,               /* of the shared memory of a block */
     SPLIT_LEAST = 1 << 18,         /* bytes of a row, for several launches to be worth their time */
     CPU_SPLIT_LEAST = 1 << 20,     /* likewise on the cpu, */
@@ -303,7 +303,8 @@ const char *kiln__rows_template(const kiln__fields *spec, const kiln__target *ta
     const uint64_t kept = row_bytes(spec, cols, kiln__rows_live(spec));
     const bool enough = rows >= cores / 2, one_walk = kiln__rows_stages(spec, true) == 1;
     const uint64_t room = (uint64_t)(kiln__target_shared_limit(target) - RESERVED);
-    const uint64_t most = arrays > 1 && enough && one_walk ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
+    const bool fewer_walks = arrays > 1 && enough && one_walk && kiln__rows_stages(spec, false) > 1;
+    const uint64_t most = fewer_walks ? CLUSTER_ARRAYS : CLUSTER_MOST * room;
     const uint32_t size = kiln__spec_bytes(spec);
     const uint32_t elements_most = full == 1 && size <= 2 ? REGISTER_HALVES : REGISTER_ELEMENTS;
     const bool is_long = kept > REGISTER_BYTES || kept / size > elements_most;

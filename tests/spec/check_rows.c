@@ -276,6 +276,7 @@ START_TEST(test_rows__template_follows_the_length_of_rows)
         { "op=softmax(softmax(x+y)) dtype=f32", "sm_90", 1000, 393216, "cluster" },
         { "op=layer_norm(x,w,b) dtype=f32 layout=(full,row,row)", "sm_90", 1000, 393216, "rows" },
         { "op=layer_norm(x,w,b) dtype=f16 layout=(full,row,row)", "sm_90", 1000, 393216, "cluster" },
+        { "op=rms_norm(x,w) dtype=f32 layout=(full,row)", "sm_90", 1000, 393216, "cluster" }, /* of one walk anyway */
         { "op=softmax(x+y) dtype=f32 layout=(full,row)", "sm_90", 1000, 20000, "rows" },
         { "op=sum(x) dtype=f32", "sm_90", 1000, 393216, "rows" },
         { "op=sum(x) dtype=f32", "sm_90", 8, 393216, "cluster" },
