@@ -12,7 +12,7 @@
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  16..262144 step 16 = min((cols_hint / cluster + 2 * vector + 15) / 16, (shared_limit - 6144) / (16 * bytes * max(full, 1))) * 16 -- elements of a row that a block keeps
 //! param    rounds 0..64 = cluster >= 8 && operations <= 64 && n_hint / cols_hint * cluster >= cores * 8 ? 8 : 0 -- 0: a cluster for each row; else as many clusters as fill a GPU so often, each for rows in turn
-//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) <= 16384 ? 256 : cluster == 1 && bytes <= 2 && fold_stages == 1 && elems > 20480 || rounds > 0 && inputs > full && fold_stages == 1 && elems * bytes * max(full, 1) > 75000 && (cols_hint / (cluster * vector) + 1023) / 1024 * 10240 <= cols_hint / (cluster * vector) * 11 ? 1024 : 512 -- threads per block
+//! param    block  32,64,128,256,512,1024 = elems * bytes * max(full, 1) <= 16384 ? 256 : cluster == 1 && bytes <= 2 && fold_stages == 1 && elems > 20480 || rounds > 0 && inputs > full && fold_stages == 1 && (full == 1 || bytes > 2) && elems * bytes * max(full, 1) > 75000 && (cols_hint / (cluster * vector) + 1023) / 1024 * 10240 <= cols_hint / (cluster * vector) * 11 ? 1024 : 512 -- threads per block
 //! param    cache  plain,stream = plain                                  -- cache hint of stores
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access

@@ -401,6 +401,7 @@ kiln_status kiln__apply(kiln_service *service, const char *text, const kiln_tens
                      : apply_kernel(service, asked, known, outs, out_count, ins, in_count, scalars, scalar_count,
                                     stream, report);
     }
-    release_text(&read);
+    if (read.spec != NULL)
+        release_text(&read);
     return status;
 }
