@@ -146,10 +146,11 @@ KILN_FN void kiln_await_words()
 #define KILN_IS_EARLY(k) (__CUDA_ARCH__ >= 800 && sizeof(kiln_lanes<KILN_TYPE(k)>) == 16)
 
 #undef KILN_STAGE
-#define KILN_STAGE(s)                                  \
-    {                                                  \
-        __shared__ kiln_folds##s parts[2][KILN_PARTS]; \
-        KILN_WALK_STAGE(s, parts[turn])                \
+#define KILN_TURNS (KILN_ROUNDS > 0 ? 2 : 1)
+#define KILN_STAGE(s)                                           \
+    {                                                           \
+        __shared__ kiln_folds##s parts[KILN_TURNS][KILN_PARTS]; \
+        KILN_WALK_STAGE(s, parts[KILN_ROUNDS > 0 ? turn : 0])   \
     }
 
 /* A cluster takes one row, or every step-th. Behind each word that a thread stores it starts to load the word of the next row

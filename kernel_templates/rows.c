@@ -1,6 +1,6 @@
 /* The cpu twin of rows.cu, which declares the template. Compiles as it stands, for f32 and one op. A unit sets
- * KILN_UNIT, brings its own values, real.h, the ops it uses, the folds of its stages and kiln_value, and takes the rest
- * of this text. The geometry has no meaning here. */
+ * KILN_UNIT, brings its own values, real.h, rows.h, the ops it uses, the folds of its stages and kiln_value, and takes
+ * the rest of this text. The geometry has no meaning here. */
 #ifndef KILN_UNIT
 #include "rows_example.h"
 #endif

@@ -1,4 +1,4 @@
-/* Shared by the templates of ops that reduce the columns, in CUDA and, in the first part, in C. A unit of such an op
+/* Shared by the templates of ops that reduce the columns, in CUDA and in C. A unit of such an op
  * has it behind real.h, then the folds of its stages (kiln_row, kiln_folds0, kiln_take and their like) and the
  * template's text. */
 #ifndef KILN_ROWS_H

@@ -42,8 +42,8 @@ typedef struct kiln_tensor {
 /* Computes an op on tensors: finds the types, the layout and the kernel, gets this if need be, and launches it.
  *
  *   text     a spec without dtype, out, layout and n, which the tensors give: "op=gelu(x + bias)"
- *   outs     a tensor for each output of the op, all of one shape, or with reduce= of one element; strides are not
- *            below 0
+ *   outs     a tensor for each output of the op, all of one shape; with reduce= without dimensions, or as many as the
+ *            inputs, of the extent 1; strides are not below 0
  *   ins      a tensor for each input, in the order of the op; they broadcast to that shape as in PyTorch
  *   scalars  a number for each `?name`, in their order
  *   stream   a CUstream or cudaStream_t of the device; NULL: the default stream; ignored on the cpu
@@ -66,10 +66,11 @@ typedef struct kiln_tensor {
  * the call blocks until they are done.
  *
  * "op=cross_entropy(x, t) reduce=mean" gives the mean of the results of all rows, and reduce=sum their sum. Two kernels
- * are launched: one for the rows, whose results lie in scratch memory, in 64 bits or float32, and one for the total.
- * The order of its sum is fixed. Where an op NAME has an op NAME_weight of some of its arguments, the mean is the sum
- * over rows divided by that of the weights: cross_entropy leaves out the rows to ignore, as PyTorch does. An op that
- * reduces no axis takes one kernel: that of "op=mean(...) axis=all". kiln_apply_parts gives the texts.
+ * are launched: one for the rows, whose results lie in scratch memory, and one for the total. The order of its sum is
+ * fixed. Where an op NAME has an op NAME_weight of some of its arguments, the mean is the sum over rows divided by that
+ * of the weights: cross_entropy leaves out the rows to ignore, as PyTorch does. An op that reduces no axis takes one
+ * kernel where all dimensions of its inputs can be reduced: that of "op=mean(...) axis=all". kiln_apply_parts gives the
+ * texts of two. The first launch may have happened when the second fails; it writes no tensor of the caller's.
  *
  * Tensors are borrowed for the call, their data until the work is done.
  * Errors: those of kiln_get, KILN_EINVAL (shapes, types, strides, counts; tensors of several devices), KILN_EALIGN,
@@ -96,16 +97,16 @@ typedef struct kiln_output {
 KILN_API kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, kiln_service *service,
                                         const char *text, const kiln_tensor *ins, size_t in_count, kiln_report *report);
 
-/* Gives the texts of the calls that kiln_apply makes of one with reduce=, so that a host can ask for the kernel of
- * each, or for its gradient. Compiles nothing.
+/* Gives the texts of the two calls that one with reduce= stands for, so that a host can ask for the kernel of each, or
+ * for its gradient. Compiles nothing.
  *
- *   first   takes the inputs of the text; it has its results and, where the mean is weighted, the weights behind them
- *   second  takes the results of the first call, as tensors of one value for each row, and gives the total; NULL where
- *           the first gives it, or where the text has no reduce=
+ *   first   takes the inputs of the text. It has its results and, where the mean is weighted, the weights behind them.
+ *           Where the op reduces an axis, they have the extent 1 there.
+ *   second  takes the results of the first call and gives the total; NULL where the text has no reduce=
  *
- * The caller frees both with kiln_text_free; they are NULL on failure.
- * Errors: those of kiln_spec_parse, KILN_ESPEC (reduce= with an op of several results that reduces nothing, or with a
- * template for one). */
+ * kiln_apply has the results in between in KILN_I64 where the total is a whole number, in KILN_F64 where it is one, and
+ * else in KILN_F32. The caller frees both with kiln_text_free; they are NULL on failure.
+ * Errors: those of kiln_spec_parse, KILN_ESPEC (no op). */
 KILN_API kiln_status kiln_apply_parts(char **first, char **second, kiln_service *service, const char *text,
                                       kiln_report *report);
 

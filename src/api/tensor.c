@@ -49,6 +49,8 @@ kiln_status kiln_apply_outputs(kiln_output *outs, size_t room, size_t *count, ki
 kiln_status kiln_apply_parts(char **first, char **second, kiln_service *service, const char *text, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    if (second != NULL)
+        *second = NULL;
     KILN__BEGIN_OUT(first, report, KILN__STAGE_SPEC, service, second != NULL && service != NULL && text != NULL,
                     "second, service and text must not be NULL");
     return kiln__infer_parts(first, second, service, text, report);

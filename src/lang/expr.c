@@ -180,19 +180,15 @@ void kiln__expr_format(const kiln__real *expr, const kiln__op_table *table, bool
     kiln__text_append(out, several ? ")" : "");
 }
 
-bool kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table, const char *function, kiln__text *out)
+void kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table, const char *function, kiln__text *out)
 {
     const writer w = { expr, table, true, true, out };
     for (uint32_t i = 0; i < expr->outputs; i++) {
-        const kiln__real_node *root = kiln__real_root(expr, i);
-        if (root->kind == KILN__REAL_OP && kiln__op_at(table, root->index)->outputs > 1)
-            return false;
         kiln__text_printf(out, "%s%s(", i > 0 ? "," : expr->outputs > 1 ? "(" : "", function);
         append_node(&w, expr->roots[i], BINDS_CHOICE);
         kiln__text_append(out, ")");
     }
     kiln__text_append(out, expr->outputs > 1 ? ")" : "");
-    return true;
 }
 
 /* The place of a name among the arguments of an op, inputs first; -1: there is none. */

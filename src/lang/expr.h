@@ -17,9 +17,8 @@ kiln_status kiln__expr_parse(kiln__real *out, const kiln__op_table *table, const
  * Nothing where there are no nodes. */
 void kiln__expr_format(const kiln__real *expr, const kiln__op_table *table, bool named, kiln__text *out);
 
-/* The same text with a call around each output: "mean(x*y)". False where an op of several outputs stands outermost, of
- * which no single one can be written. */
-bool kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table, const char *function,
+/* The same text with a call around each output: "mean(x*y)". No op of several outputs stands outermost. */
+void kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table, const char *function,
                              kiln__text *out);
 
 /* Appends a call of another op with those arguments of the outermost op that have the same names: "OTHER(t,-100.0)".

@@ -29,23 +29,6 @@ static kiln_status find_weight(const kiln__op **out, const kiln_spec *spec, kiln
     return status;
 }
 
-/* " op=mean(x*y) axis=all": of an op that reduces nothing one kernel gives the total. */
-static kiln_status append_whole(kiln__text *out, const kiln_spec *spec, const char *function, kiln_report *report)
-{
-    const kiln__fields *fields = &spec->fields;
-    bool is_open = !fields->template_set;
-    for (uint32_t i = 0; i < fields->template->param_count; i++)
-        is_open = is_open && !fields->param_set[i];
-    if (!is_open)
-        return FAIL(report, KILN_ESPEC,
-                    "reduce=%s takes another template than the op alone: leave template and its parameters out",
-                    function);
-    kiln__text_append(out, " axis=all op=");
-    if (!kiln__expr_format_calls(fields->op, &fields->catalog->ops, function, out))
-        return FAIL(report, KILN_ESPEC, "reduce=%s takes an op of one result, or several expressions", function);
-    return KILN_OK;
-}
-
 /* " op=(NAME(x,t),NAME_weight(t))". False, and nothing, where that op takes other arguments. */
 static bool append_weighted(kiln__text *out, const kiln_spec *spec, const kiln__op *weight)
 {
@@ -62,54 +45,70 @@ static bool append_weighted(kiln__text *out, const kiln_spec *spec, const kiln__
     return fits;
 }
 
-/* "op=(sum(x),sum(y)) axis=all" for so many results of rows. */
-static void append_total(kiln__text *out, const kiln_spec *spec, const char *function)
+/* "op=(sum(r0),sum(r1)) axis=all" for so many results. */
+static void append_total(kiln__text *out, const kiln_spec *spec, const char *function, bool weighted)
 {
     const uint32_t count = spec->fields.op->outputs;
-    for (uint32_t k = 0; k < count; k++)
-        kiln__text_printf(out, "%s%s(r%u)", k > 0 ? "," : count > 1 ? "op=(" : "op=", function, k);
+    kiln__text_append(out, weighted ? "op=sum(r0)/sum(r1)" : count > 1 ? "op=(" : "op=");
+    for (uint32_t k = 0; k < count && !weighted; k++)
+        kiln__text_printf(out, "%s%s(r%u)", k > 0 ? "," : "", function, k);
     kiln__text_append(out, count > 1 ? ") axis=all" : " axis=all");
+    kiln__text_append(out, spec->fields.keep ? " keep=1" : "");
 }
 
-/* The rows have the op of the spec, and the total takes their results. */
-static kiln_status append_rows(kiln__text *line, kiln__parts *out, const kiln_spec *spec, const char *function,
-                               kiln_report *report)
+/* " op=mean(x*y) axis=all", where one kernel may give the total: of one expression that reduces nothing, with the
+ * template of the ops. */
+static void append_whole(kiln__text *out, const kiln_spec *spec, const char *function)
 {
-    const kiln__op *weight = NULL;
-    if (spec->fields.reduce == KILN__TOTAL_MEAN) {
-        kiln_status status = find_weight(&weight, spec, report);
-        if (status != KILN_OK)
-            return status;
-    }
-    kiln__text_append(line, " keep=");
-    out->weighted = weight != NULL && append_weighted(line, spec, weight);
-    if (out->weighted)
-        kiln__text_append(&out->second, "op=sum(r0)/sum(r1) axis=all");
-    else
-        append_total(&out->second, spec, function);
-    return KILN_OK;
+    const kiln__fields *fields = &spec->fields;
+    bool fits = fields->op->reductions == 0 && fields->op->outputs == 1 && !fields->template_set && !fields->axis_set;
+    for (uint32_t i = 0; i < fields->template->param_count; i++)
+        fits = fits && !fields->param_set[i];
+    if (!fits)
+        return;
+    kiln__text_append(out, "reduce= axis=all op=");
+    kiln__expr_format_calls(fields->op, &fields->catalog->ops, function, out);
+}
+
+/* Appends the text of a spec with other fields, unless there are none. */
+static kiln_status append_changed(kiln__text *out, const kiln_spec *spec, const kiln__text *line, kiln_report *report)
+{
+    kiln_spec *changed = NULL;
+    if (line->failed)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (line->length == 0)
+        return KILN_OK;
+    const kiln_status status = kiln__spec_with(&changed, spec, kiln__text_string(line), report);
+    if (status == KILN_OK)
+        kiln__text_append(out, changed->text);
+    kiln__spec_release(changed);
+    return status;
 }
 
 kiln_status kiln__parts_make(kiln__parts *out, const kiln_spec *spec, kiln_report *report)
 {
     const char *function = spec->fields.reduce == KILN__TOTAL_MEAN ? "mean" : "sum";
-    kiln__text line = { 0 };
-    kiln_spec *first = NULL;
+    const kiln__op *weight = NULL;
+    kiln__text line = { 0 }, whole = { 0 };
+    kiln_status status = KILN_OK;
     *out = (kiln__parts){ .weighted = false };
     if (!spec->fields.op_set)
         return FAIL(report, KILN_ESPEC, "the text has no op: write one, such as op=x+y");
-    kiln__text_append(&line, "reduce=");
-    kiln_status status = spec->fields.op->reductions > 0 ? append_rows(&line, out, spec, function, report)
-                                                         : append_whole(&line, spec, function, report);
+    if (spec->fields.reduce == KILN__TOTAL_MEAN)
+        status = find_weight(&weight, spec, report);
+    kiln__text_append(&line, spec->fields.op->reductions > 0 ? "reduce= keep=1" : "reduce= keep=");
+    out->weighted = weight != NULL && append_weighted(&line, spec, weight);
+    append_total(&out->second, spec, function, out->weighted);
+    if (!out->weighted)
+        append_whole(&whole, spec, function);
     if (status == KILN_OK)
-        status = line.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
-                             : kiln__spec_with(&first, spec, kiln__text_string(&line), report);
+        status = append_changed(&out->first, spec, &line, report);
     if (status == KILN_OK)
-        kiln__text_append(&out->first, first->text);
-    if (status == KILN_OK && (out->first.failed || out->second.failed))
+        status = append_changed(&out->whole, spec, &whole, report);
+    if (status == KILN_OK && (out->first.failed || out->second.failed || out->whole.failed))
         status = kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln__spec_release(first);
     kiln__text_fini(&line);
+    kiln__text_fini(&whole);
     return status;
 }
 
@@ -117,11 +116,12 @@ void kiln__parts_fini(kiln__parts *parts)
 {
     kiln__text_fini(&parts->first);
     kiln__text_fini(&parts->second);
+    kiln__text_fini(&parts->whole);
 }
 
 /* ---- Launches */
 
-/* The results of rows, between the launches in a stream. */
+/* The results of the first call, between the launches in a stream. */
 typedef struct rows_results {
     kiln_device *device;
     void *memory; /* NULL: there are no rows */
@@ -134,7 +134,7 @@ typedef struct rows_results {
 
 enum { RESULTS_ALIGNMENT = 256 };
 
-/* Results of rows lose no bits that their total would show. */
+/* The results lose no bits that their total would show. */
 static kiln_dtype type_of_rows(kiln_dtype total)
 {
     if (!kiln__dtype_is_real((kiln__dtype)total))
@@ -142,39 +142,44 @@ static kiln_dtype type_of_rows(kiln_dtype total)
     return total == KILN_F64 ? KILN_F64 : KILN_F32;
 }
 
-/* Finds the shape of the results of rows: that of the inputs, with the extent 1 along the axis. */
+/* Finds the shape of the results: that of the inputs, with the extent 1 along the axis of an op that reduces. */
 static kiln_status shape_rows(rows_results *out, const kiln_spec *spec, const kiln_tensor *ins, size_t in_count,
                               kiln_report *report)
 {
+    const bool reduces = spec->fields.op->reductions > 0;
     kiln__inputs inputs;
     uint64_t bytes = sizeof(double);
     bool fits = true;
-    kiln_status status = kiln__loop_inputs(&inputs, ins, in_count, &spec->fields.axis, report);
+    kiln_status status = kiln__loop_inputs(&inputs, ins, in_count, reduces ? &spec->fields.axis : NULL, report);
     if (status != KILN_OK)
         return status;
     out->ndim = inputs.ndim;
     for (uint32_t d = 0; d < inputs.ndim; d++) {
-        out->shape[d] = d >= inputs.axis[0] && d <= inputs.axis[1] ? 1 : inputs.shape[d];
+        out->shape[d] = reduces && d >= inputs.axis[0] && d <= inputs.axis[1] ? 1 : inputs.shape[d];
         fits = fits && !__builtin_mul_overflow(bytes, (uint64_t)out->shape[d], &bytes);
     }
     if (!fits || bytes > INT64_MAX / KILN__OUTPUTS_MAX)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "the results of rows are larger than any memory");
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "the results are larger than any memory");
     out->bytes = (bytes + RESULTS_ALIGNMENT - 1) / RESULTS_ALIGNMENT * RESULTS_ALIGNMENT;
     return KILN_OK;
 }
 
-/* Takes memory for the results of rows. release_rows gives it back. */
+/* Takes memory for the results of the first call. release_rows gives it back. */
 static kiln_status make_rows(rows_results *out, const kiln_spec *spec, const kiln__parts *parts,
                              const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
                              void *stream, kiln_report *report)
 {
     out->memory = NULL;
     out->count = out_count + parts->weighted;
+    for (size_t k = 0; k < out_count; k++)
+        if (outs[k].dtype <= KILN_DTYPE_NONE || outs[k].dtype > KILN_BOOL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "output %zu: %d is no kiln_dtype", k,
+                              (int)outs[k].dtype);
     kiln_status status = shape_rows(out, spec, ins, in_count, report);
     if (status == KILN_OK && out->bytes > 0)
         status =
             out->device->backend->vtable->scratch(out->device, out->bytes * out->count, stream, &out->memory, report);
-    for (size_t k = 0; k < out->count; k++)
+    for (size_t k = 0; status == KILN_OK && k < out->count; k++)
         out->tensors[k] = (kiln_tensor){ .data = out->bytes > 0 ? (char *)out->memory + k * out->bytes : NULL,
                                          .device = out->device,
                                          .dtype = type_of_rows(outs[k < out_count ? k : 0].dtype),
@@ -192,14 +197,18 @@ static kiln_status release_rows(const rows_results *rows, kiln_status status, vo
     return status == KILN_OK ? released : status;
 }
 
+static const kiln__axis all_dimensions = { .all = true };
+
 kiln_status kiln__parts_apply(kiln_service *service, const kiln_spec *spec, const kiln__parts *parts,
                               const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
                               const double *scalars, size_t scalar_count, void *stream, kiln_report *report)
 {
     rows_results rows;
+    kiln__inputs inputs;
     const char *first = kiln__text_string(&parts->first), *second = kiln__text_string(&parts->second);
-    if (parts->second.length == 0)
-        return kiln__apply(service, first, outs, out_count, ins, in_count, scalars, scalar_count, stream, report);
+    if (parts->whole.length > 0 && kiln__loop_inputs(&inputs, ins, in_count, &all_dimensions, NULL) == KILN_OK)
+        return kiln__apply(service, kiln__text_string(&parts->whole), outs, out_count, ins, in_count, scalars,
+                           scalar_count, stream, report);
     if (out_count != spec->fields.op->outputs)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "the op writes %u tensors, and %zu are given",
                           spec->fields.op->outputs, out_count);

@@ -1,4 +1,5 @@
-/* Calls with reduce=: an op on tensors in one launch, and the mean or the sum of its results in a second one. */
+/* Calls with reduce=: an op on tensors in one launch, and the mean or the sum of its results in a second one, or both
+ * in one. */
 #ifndef KILN_SERVICE_PARTS_H
 #define KILN_SERVICE_PARTS_H
 
@@ -6,15 +7,15 @@
 #include "spec/spec.h"
 #include <kiln/tensor.h>
 
-/* The texts of the calls that compute a call with reduce=. Where the op reduces no axis the first has it all. Zero is
- * empty. */
+/* The texts of the calls that compute a call with reduce=. Zero is empty. */
 typedef struct kiln__parts {
-    kiln__text first, second; /* second: on the results of the first; empty: there is none */
+    kiln__text first, second; /* second: on the results of the first */
+    kiln__text whole;         /* one that gives the total of inputs which all dimensions can be reduced of, or empty */
     bool weighted;            /* the first has one more result, the weights of a mean */
 } kiln__parts;
 
 /* Writes the parts of a spec with reduce=. The caller frees them with kiln__parts_fini, whatever
- * is returned. Errors: KILN_ESPEC (reduce= does not go with the op or its other fields), KILN_EOP, KILN_ENOMEM. */
+ * is returned. Errors: KILN_ESPEC (no op), KILN_EOP, KILN_ENOMEM. */
 kiln_status kiln__parts_make(kiln__parts *out, const kiln_spec *spec, kiln_report *report);
 void kiln__parts_fini(kiln__parts *parts);
 

@@ -375,8 +375,7 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
 {
     if (!kiln__axis_same(&out->axis, &kiln__axis_last) || out->keep || out->reduce != KILN__TOTAL_NONE)
         return FAIL(report, KILN_ESPEC,
-                    "axis, keep and reduce are for tensors (kiln_apply, kiln run): a kernel reduces the columns of "
-                    "rows");
+                    "axis, keep and reduce are for tensors (kiln_apply): a kernel reduces the columns of rows");
     if (!out->op_set && kiln__template_takes_op(out->template))
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
     out->template_set = true;

@@ -100,6 +100,7 @@ def totals():
             loss = call(logits, classes)
             must(loss.shape == () and torch.allclose(loss, want, rtol=1e-12), f"the {reduce} of cross_entropy")
             must(torch.allclose(torch.autograd.grad(loss, logits)[0], by_torch, atol=1e-14), f"the gradient of {reduce}")
+        must(kiln.op(f"cross_entropy(x, t) reduce={reduce} keep=1")(logits, classes).shape == (1, 1), "keep=1")
         must(torch.autograd.gradcheck(op, (logits, classes)), f"gradcheck of {reduce}")
     must(torch.autograd.gradgradcheck(kiln.op("mse_loss(x, y) reduce=mean"), (logits[:4], logits[4:8])), "mse_loss")
 

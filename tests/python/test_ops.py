@@ -181,6 +181,11 @@ class Ops(unittest.TestCase):
         got, = mean.gradients(x, t, grad=np.array(2.0))
         np.testing.assert_allclose(got, 2 * every / 4, rtol=1e-13)
         np.testing.assert_allclose(kiln.op("x * ?by reduce=mean").gradients(x, by=3)[0], np.full((6, 5), 3 / 30))
+        by_where, = kiln.op("argmax(x) reduce=sum").gradients(x)
+        np.testing.assert_array_equal(by_where, np.zeros((6, 5)))
+        spread = kiln.op("(x - b) * (x - b) reduce=mean")
+        np.testing.assert_allclose(spread(x, x[0]), ((x - x[0]) ** 2).mean(), rtol=1e-14)
+        np.testing.assert_allclose(spread.gradients(x, x[0], wanted=["x"])[0], 2 * (x - x[0]) / 30, rtol=1e-13)
         self.assert_refused(kiln.Error, "one value for each row", kiln.op("softmax reduce=mean"), x)
 
     def test_a_gradient_that_is_too_long(self):

@@ -85,6 +85,7 @@ START_TEST(test_parts__rows_have_one_total)
         { "op=max(x) reduce=sum keep=1", 1, greatest }, /* the tensor decides */
         { "op=x*x reduce=mean", 1, squares / (ROWS * COLS) },
         { "op=square reduce=sum", 1, squares },
+        { "op=x*x reduce=sum block=64", 1, squares }, /* of which the total takes another template */
         { "op=sum(x*x) axis=all reduce=mean", 1, squares },
         { "op=sum(x*x) axis=0 reduce=mean", 1, squares / COLS },
     };
@@ -102,6 +103,34 @@ START_TEST(test_parts__rows_have_one_total)
     const kiln_tensor both[] = { number(&most, KILN_F32), number(&where, KILN_I64) };
     ck_assert_int_eq(total("op=(max(x),argmax(x)) reduce=sum", 1, both, 2), KILN_OK);
     ck_assert(fabs((double)most - greatest) < 1e-5 && where == places);
+}
+END_TEST
+
+/* Inputs of which no kernel reduces all dimensions are combined first. */
+START_TEST(test_parts__inputs_broadcast)
+{
+    static const int64_t row[] = { COLS }, one[] = { 1 }, turned[] = { COLS, ROWS }, steps[] = { 1, COLS };
+    double sum = 0, all = 0;
+    float result = -77, other = -77, two = 2;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLS; j++) {
+            sum += ((double)x[i][j] - (double)x[0][j]) * ((double)x[i][j] - (double)x[0][j]);
+            all += (double)x[i][j];
+        }
+    const kiln_tensor ins[] = { { x, NULL, KILN_F32, 2, shape, NULL }, { x[0], NULL, KILN_F32, 1, row, NULL } },
+                      across = { x, NULL, KILN_F32, 2, turned, steps },
+                      both[] = { ins[0], { &two, NULL, KILN_F32, 1, one, NULL } },
+                      outs[] = { number(&result, KILN_F32), number(&other, KILN_F32) };
+    ck_assert_msg(kiln_apply(service, "op=(x-b)*(x-b) reduce=mean", outs, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK,
+                  "%s", report.message);
+    ck_assert(fabs((double)result - sum / (ROWS * COLS)) < 1e-5 * sum);
+    ck_assert_msg(kiln_apply(service, "op=x+0 reduce=sum", outs, 1, &across, 1, NULL, 0, NULL, &report) == KILN_OK,
+                  "%s", report.message);
+    ck_assert(fabs((double)result - all) < 1e-4);
+    ck_assert_msg(kiln_apply(service, "op=(x+0,y*2+0*x) reduce=sum", outs, 2, both, 2, NULL, 0, NULL, &report) ==
+                      KILN_OK,
+                  "%s", report.message);
+    ck_assert(fabs((double)result - all) < 1e-4 && fabs((double)other - 4.0 * ROWS * COLS) < 1e-4);
 }
 END_TEST
 
@@ -154,14 +183,15 @@ START_TEST(test_parts__have_texts)
     static const struct {
         const char *text, *first, *second;
     } cases[] = {
-        { "op=cross_entropy(a,b) reduce=mean", "op=(cross_entropy(a,b,-100,0),cross_entropy_weight(b,-100))",
+        { "op=cross_entropy(a,b) reduce=mean", "op=(cross_entropy(a,b,-100,0),cross_entropy_weight(b,-100)) keep=1",
           "op=sum(r0)/sum(r1) axis=all" },
         { "op=cross_entropy(ignore_index=7) reduce=mean axis=0",
-          "op=(cross_entropy(x,y,7,0),cross_entropy_weight(y,7)) axis=0", "op=sum(r0)/sum(r1) axis=all" },
-        { "op=cross_entropy(a,b) reduce=sum", "op=cross_entropy(a,b,-100,0)", "op=sum(r0) axis=all" },
-        { "op=(max(x),min(x)) reduce=mean", "op=(max(x),min(x))", "op=(mean(r0),mean(r1)) axis=all" },
-        { "op=mse_loss reduce=mean math=fast", "op=mean(mse_loss(x,y)) math=fast axis=all", NULL },
-        { "op=(x+1,x*?by) reduce=sum", "op=(sum(x+1),sum(x*?by)) axis=all", NULL },
+          "op=(cross_entropy(x,y,7,0),cross_entropy_weight(y,7)) axis=0 keep=1", "op=sum(r0)/sum(r1) axis=all" },
+        { "op=cross_entropy(a,b) reduce=sum", "op=cross_entropy(a,b,-100,0) keep=1", "op=sum(r0) axis=all" },
+        { "op=(max(x),min(x)) reduce=mean keep=1", "op=(max(x),min(x)) keep=1",
+          "op=(mean(r0),mean(r1)) axis=all keep=1" },
+        { "op=mse_loss reduce=mean math=fast", "op=mse_loss(x,y) math=fast", "op=mean(r0) axis=all" },
+        { "op=(x+1,x*?by) reduce=sum", "op=(x+1,x*?by)", "op=(sum(r0),sum(r1)) axis=all" },
         { "op=softmax", "op=softmax", NULL },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -187,6 +217,13 @@ START_TEST(test_parts__outputs)
     ck_assert(count == 1 && out.dtype == KILN_BF16 && out.ndim == 0);
     ck_assert_int_eq(kiln_apply_outputs(&out, 1, &count, service, "op=argmax(x) reduce=mean keep=1", ins, 1, &report),
                      KILN_OK);
+    const int64_t short_rows[] = { ROWS, 1 };
+    const kiln_tensor shorts[] = { { x, NULL, KILN_F32, 2, short_rows, NULL }, ins[1] };
+    kiln_output of_short;
+    ck_assert_int_eq(
+        kiln_apply_outputs(&of_short, 1, &count, service, "op=cross_entropy(x,t) reduce=mean", shorts, 2, &report),
+        KILN_OK);
+    ck_assert(count == 1 && of_short.dtype == KILN_F32 && of_short.ndim == 0);
     ck_assert(count == 1 && out.dtype == KILN_F32 && out.ndim == 2 && out.shape[0] == 1 && out.shape[1] == 1);
 }
 END_TEST
@@ -198,7 +235,7 @@ START_TEST(test_parts__refusals)
     } wrong[] = {
         { "op=max(x) reduce=max", "reduce=max: mean or sum" },
         { "op=softmax reduce=mean", "the op gives one value for each element" },
-        { "op=x*x reduce=mean block=64", "leave template and its parameters out" },
+        { "op=x*x reduce=mean axis=0", "axis, keep and reduce are for tensors" },
         { "op=x*x reduce=mean dtype=f32", "the tensors give dtype" },
         { "op=max(x) reduce=sum dtype=f32", "the tensors give dtype" },
         { "op=(max(x),min(x)) reduce=sum", "the op writes 2 tensors, and 1 are given" },
@@ -211,6 +248,12 @@ START_TEST(test_parts__refusals)
         ck_assert_msg(strstr(report.message, wrong[i].words) != NULL, "%s: %s", wrong[i].text, report.message);
         ck_assert(result == -77);
     }
+    const kiln_tensor wrong_type = number(&result, (kiln_dtype)99);
+    ck_assert_int_eq(total("op=max(x) reduce=sum", 1, &wrong_type, 1), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "99 is no kiln_dtype"));
+    char *first = NULL, *second = (char *)&result;
+    ck_assert_int_eq(kiln_apply_parts(&first, &second, service, NULL, NULL), KILN_EINVAL);
+    ck_assert(first == NULL && second == NULL);
     kiln_spec *spec = NULL;
     kiln_request request = KILN_INIT(kiln_request);
     ck_assert_int_eq(kiln_apply_request(&spec, &request, service, "op=max(x) reduce=sum", &out, 1, &in, 1, &report),
@@ -314,6 +357,7 @@ Suite *kiln_test_service_parts_suite(void)
     TCase *tcase = tcase_create("parts"), *gpu = tcase_create("gpu");
     tcase_add_checked_fixture(tcase, open_cpu, close_service);
     tcase_add_test(tcase, test_parts__rows_have_one_total);
+    tcase_add_test(tcase, test_parts__inputs_broadcast);
     tcase_add_test(tcase, test_parts__results_of_rows_keep_their_bits);
     tcase_add_test(tcase, test_parts__no_rows_and_no_elements);
     tcase_add_test(tcase, test_parts__have_texts);

@@ -808,8 +808,8 @@ static int give_results(run_job *job, int status)
     return status;
 }
 
-/* A spec with reduce= becomes that of the one kernel which computes it, where one does. */
-static int take_part(run_job *job)
+/* A run launches one kernel. */
+static int refuse_reduce(run_job *job)
 {
     char *first = NULL, *second = NULL;
     if (!*kiln_spec_field(job->spec, "reduce"))
@@ -817,11 +817,9 @@ static int take_part(run_job *job)
     kiln_status status =
         kiln_apply_parts(&first, &second, job->session->service, kiln_spec_text(job->spec), &job->session->report);
     int result = refuse(job, status);
-    if (!result && second)
-        result = fail(STATUS_USAGE, "reduce=%s takes two kernels here: run '%s', and '%s' on its results",
-                      kiln_spec_field(job->spec, "reduce"), first, second);
     if (!result)
-        result = change_spec(job, need_format("reduce= %s", first));
+        result = fail(STATUS_USAGE, "reduce=%s takes two kernels: run '%s', and '%s' on its results",
+                      kiln_spec_field(job->spec, "reduce"), first, second);
     kiln_text_free(first);
     kiln_text_free(second);
     return result;
@@ -836,7 +834,7 @@ static int compute(run_job *job)
     if (!status && job->args->keep)
         status = change_spec(job, "keep=1");
     if (!status)
-        status = take_part(job);
+        status = refuse_reduce(job);
     if (!status)
         status = find_arrays(job);
     if (!status)

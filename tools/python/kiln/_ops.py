@@ -1,6 +1,7 @@
 """Ops by text: kiln.op("gelu(x + b) * gate") is a function of arrays."""
 
 import functools
+import re
 import struct
 from ctypes import addressof
 from threading import get_ident
@@ -98,7 +99,7 @@ class Op:
         self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
         self._run = self._calls.run if self._calls else lambda inputs, numbers: None
         # The ops that compute one with reduce=, one after the other, and that have gradients.
-        parts = parts_of(f"op={text}") if " reduce=" in text else ()
+        parts = parts_of(f"op={text}") if re.search(r"\sreduce\s*=", text) else ()
         self.parts = [op(part.removeprefix("op=")) for part in parts]
         find_torch()
 
@@ -204,7 +205,7 @@ class Op:
         if others:
             rows = first.compute(kind, inputs, numbers)
             rows = rows if isinstance(rows, tuple) else (rows,)
-            found = iter(others[0].gradients(*rows, grad=grad))
+            found = iter(others[0].gradients(*rows, grad=grad) if any(map(kind.is_real, rows)) else ())
             grad = tuple(next(found) if kind.is_real(row) else kind.ones_like(row) for row in rows)  # a whole one has none
         return first.gradients(*inputs, grad=grad, wanted=names, **scalars)
 
