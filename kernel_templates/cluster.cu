@@ -153,9 +153,9 @@ KILN_FN void kiln_await_words()
         KILN_WALK_STAGE(s, parts[KILN_ROUNDS > 0 ? turn : 0])   \
     }
 
-/* A cluster takes one row, or every step-th. Behind each word that a thread stores it starts to load the word of the next row
- * in its place. The folds of a row have other places than those of the row before, which another block may still
- * read. */
+/* A cluster takes one row, or every step-th. Behind each word that a thread stores, the thread starts to load the word
+ * of the next row in its place. The folds of a row have other places than those of the row before, which another block
+ * may still read. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spread(KILN_PARAMETERS)
 {
     extern __shared__ __align__(16) unsigned char shared[];

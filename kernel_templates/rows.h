@@ -51,6 +51,20 @@
     const KILN_RESULT(k) e##k = \
         KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
 
+/* Whether an output has all columns: 0 KILN_ALL_OUT(KILN_IS_FULL). */
+#define KILN_IS_FULL(k) || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+
+/* Where a launch runs the kernel several times: the phases of the stages, of the scans, and of the results. Those with
+ * an element for a row come last, since they may be inputs of the others. */
+#define KILN_ONE(s)        +1
+#define KILN_SCAN_PHASE    (0 KILN_FOLD_STAGES(KILN_ONE))
+#if defined(KILN_SCANS)
+#define KILN_RESULTS_PHASE (KILN_SCAN_PHASE + 1)
+#else
+#define KILN_RESULTS_PHASE KILN_SCAN_PHASE
+#endif
+#define KILN_COLUMNS_PHASE (KILN_RESULTS_PHASE + (0 KILN_ALL_OUT(KILN_IS_FULL)))
+
 /* ---- CUDA: `line` is the number of the row, `used` whether there is one, and `at` the column of an element. */
 #if defined(__CUDACC__)
 
@@ -270,7 +284,6 @@ template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsign
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[line * cols + at] = e##k;        \
     (void)e##k;
-#define KILN_IS_FULL(k) || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
 #define KILN_ADD(s, j) \
     kiln_take##s(&f, (unsigned)(j), &row, KILN_EACH(KILN_ROW_VALUE) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
 

@@ -8,17 +8,6 @@
 
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 4 + k];
 
-/* The phases of the stages, of the scans, and of the results: those with an element for a row come last, since they may
- * be inputs of the others. */
-#define KILN_ONE(s)     +1
-#define KILN_SCAN_PHASE (0 KILN_FOLD_STAGES(KILN_ONE))
-#if defined(KILN_SCANS)
-#define KILN_RESULTS_PHASE (KILN_SCAN_PHASE + 1)
-#else
-#define KILN_RESULTS_PHASE KILN_SCAN_PHASE
-#endif
-#define KILN_COLUMNS_PHASE (KILN_RESULTS_PHASE + (0 KILN_ALL_OUT(KILN_IS_FULL)))
-
 /* The folds that the parts of a row leave in a phase for the next ones. */
 #define KILN_FOLDS_OF(s, phase)                                   \
     ((kiln_folds##s *)(void *)(partials + ((phase)*rows + line) * \

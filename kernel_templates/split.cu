@@ -22,9 +22,9 @@
 //! tune     split  64..4096*2      if sm > 0
 //! tune     block  128..1024*2     if sm > 0
 //! tune     cache  plain,stream    if sm > 0
-//! bound    sm == 0 || vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
-//! bound    sm == 0 || (scans ? elems >= 2 * vector && elems <= 8 * vector   : elems == vector) -- elems is for scans
-//! bound    sm == 0 || form == (scans && cols_hint % vector != 0 ? 1 : 0)            -- ends are for scans of rows of other lengths
+//! bound    sm == 0 || vector * max(bytes, out_bytes) == 16               -- accesses of less are slow
+//! bound    sm == 0 || (scans ? elems >= 2 * vector && elems <= 8 * vector : elems == vector) -- elems is for scans
+//! bound    sm == 0 || form == (scans && cols_hint % vector != 0 ? 1 : 0) -- ends are for scans of rows of other lengths
 //! phases   (sm == 0 ? fold_stages : walks) + (full_out > 0) + (column_out > 0)
 //! joint    sm > 0
 //! grid     rows * split
@@ -60,19 +60,6 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
     *f = parts[threadIdx.x % KILN_WARPS];
     kiln_join_lanes<KILN_WARPS>(f);
 }
-
-/* The phases of the stages, of the scans, and of the results: those with an element for a row come last, since they may
- * be inputs of the others. */
-#define KILN_ONE(s)        +1
-#define KILN_SCAN_PHASE    (0 KILN_FOLD_STAGES(KILN_ONE))
-#if defined(KILN_SCANS)
-#define KILN_RESULTS_PHASE (KILN_SCAN_PHASE + 1)
-#else
-#define KILN_RESULTS_PHASE KILN_SCAN_PHASE
-#endif
-
-#define KILN_IS_FULL(k)    || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
-#define KILN_COLUMNS_PHASE (KILN_RESULTS_PHASE + (0 KILN_ALL_OUT(KILN_IS_FULL)))
 
 /* The folds that the blocks of a row leave in a phase for the next ones. */
 template <typename F>

@@ -70,7 +70,7 @@ extern const kiln__function_vtable kiln__cuda_functions;
 /* Whether the driver has what pools need. */
 bool kiln__cuda_has_pools(const kiln__driver *driver);
 
-/* Makes sure that the device has its pool, for a kernel that is loaded. */
+/* Makes sure that the device has its pool, for a kernel that is loaded or a call that takes memory. */
 kiln_status kiln__cuda_prepare_scratch(kiln__cuda_device *device, kiln_report *report);
 kiln_status kiln__cuda_scratch(kiln_device *device, size_t bytes, void *stream, void **out, kiln_report *report);
 kiln_status kiln__cuda_release_scratch(kiln_device *device, void *memory, void *stream, kiln_report *report);

@@ -32,8 +32,7 @@ kiln_status kiln__cuda_prepare_scratch(kiln__cuda_device *device, kiln_report *r
         return KILN_OK;
     if (!kiln__cuda_has_pools(device->driver))
         return kiln__fail(report, KILN_ENODRIVER, call.stage, 0,
-                          "the driver has no memory pools, which scratch memory is taken from: install "
-                          "a newer one");
+                          "the driver has no memory pools, which scratch memory is taken from: install a newer one");
     kiln__cuda_enter(&call);
     if (call.status == KILN_OK)
         make_pool(device, &call);

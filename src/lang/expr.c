@@ -191,11 +191,17 @@ void kiln__expr_format_calls(const kiln__real *expr, const kiln__op_table *table
     kiln__text_append(out, expr->outputs > 1 ? ")" : "");
 }
 
-/* The place of a name among the arguments of an op, inputs first; -1: there is none. */
+/* The name of an argument of an op, inputs first. */
+static const char *argument_name(const kiln__op *op, uint32_t i)
+{
+    return i < op->inputs ? op->input_names[i] : op->param_names[i - op->inputs];
+}
+
+/* The place of a name among them; -1: there is none. */
 static int find_argument(const kiln__op *op, const char *name)
 {
     for (uint32_t i = 0; i < op->inputs + op->params; i++)
-        if (strcmp(i < op->inputs ? op->input_names[i] : op->param_names[i - op->inputs], name) == 0)
+        if (strcmp(argument_name(op, i), name) == 0)
             return (int)i;
     return -1;
 }
@@ -209,8 +215,7 @@ bool kiln__expr_format_other(const kiln__real *expr, const kiln__op_table *table
     if (expr->outputs != 1 || root->kind != KILN__REAL_OP)
         return false;
     for (uint32_t i = 0; i < other->inputs + other->params; i++) {
-        places[i] = find_argument(kiln__op_at(table, root->index),
-                                  i < other->inputs ? other->input_names[i] : other->param_names[i - other->inputs]);
+        places[i] = find_argument(kiln__op_at(table, root->index), argument_name(other, i));
         if (places[i] < 0)
             return false;
     }

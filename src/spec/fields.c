@@ -489,11 +489,18 @@ static kiln_status settle_lists(kiln__fields *spec, kiln_report *report)
     return status;
 }
 
+/* The number of a word among `count` names, from `first` on; `count`: it is none of them. */
+static int find_word(const char *const *names, int first, int count, kiln__word word)
+{
+    while (first < count && !kiln__word_is(word, names[first]))
+        first++;
+    return first;
+}
+
 static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    int math = value.length > 0 ? KILN__MATH_TORCH : KILN__MATH_UNSET;
-    while (math < KILN__MATH_END && !kiln__word_is(value, math_names[math]))
-        math++;
+    const int math =
+        find_word(math_names, value.length > 0 ? KILN__MATH_TORCH : KILN__MATH_UNSET, KILN__MATH_END, value);
     if (math == KILN__MATH_END)
         return FAIL(report, KILN_ESPEC, "unknown math '%s': %s", kiln__word_quote(value).text,
                     kiln__word_hint(value, math_at, NULL).text);
@@ -505,9 +512,7 @@ static kiln_status set_math(kiln__fields *spec, kiln__word value, kiln_report *r
 
 static kiln_status set_round(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    int round = KILN__ROUND_UNSET;
-    while (round < KILN__ROUND_END && !kiln__word_is(value, round_names[round]))
-        round++;
+    const int round = find_word(round_names, KILN__ROUND_UNSET, KILN__ROUND_END, value);
     if (round == KILN__ROUND_END)
         return FAIL(report, KILN_ESPEC, "unknown round '%s': fused, eager", kiln__word_quote(value).text);
     kiln_status status = check_round(spec->template, (kiln__round)round, report);
@@ -543,9 +548,7 @@ static const char *const total_names[] = {
 
 static kiln_status set_reduce(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    int total = KILN__TOTAL_NONE;
-    while (total < KILN__TOTAL_END && !kiln__word_is(value, total_names[total]))
-        total++;
+    const int total = find_word(total_names, KILN__TOTAL_NONE, KILN__TOTAL_END, value);
     if (total == KILN__TOTAL_END)
         return FAIL(report, KILN_ESPEC, "reduce=%s: mean or sum", kiln__word_quote(value).text);
     spec->reduce = (kiln__total)total;

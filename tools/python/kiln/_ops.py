@@ -98,7 +98,7 @@ class Op:
         self._plans, self.gradients_by_key = {}, {}
         self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
         self._run = self._calls.run if self._calls else lambda inputs, numbers: None
-        # The ops that compute one with reduce=, one after the other, and that have gradients.
+        # The two ops that compute one with reduce=, one after the other, and that have gradients.
         parts = parts_of(f"op={text}") if re.search(r"\sreduce\s*=", text) else ()
         self.parts = [op(part.removeprefix("op=")) for part in parts]
         find_torch()
@@ -130,11 +130,9 @@ class Op:
 
     def _call_parts(self, inputs, numbers):
         """The result by the calls of the parts, each of which is recorded or traced."""
-        first, *others = self.parts
+        first, second = self.parts
         results = first(*inputs, **dict(zip(first.scalars, numbers)))
-        for part in others:
-            results = part(*(results if isinstance(results, tuple) else (results,)))
-        return results
+        return second(*(results if isinstance(results, tuple) else (results,)))
 
     def compute(self, kind, inputs, numbers, outs=None, out=None):
         """The results, which nothing records; `out` where outs are given."""
@@ -200,14 +198,12 @@ class Op:
         return tuple(by_name[name] for name in names)
 
     def _gradients_of_parts(self, kind, inputs, grad, numbers, names):
-        first, *others = self.parts
-        scalars = dict(zip(first.scalars, numbers))
-        if others:
-            rows = first.compute(kind, inputs, numbers)
-            rows = rows if isinstance(rows, tuple) else (rows,)
-            found = iter(others[0].gradients(*rows, grad=grad) if any(map(kind.is_real, rows)) else ())
-            grad = tuple(next(found) if kind.is_real(row) else kind.ones_like(row) for row in rows)  # a whole one has none
-        return first.gradients(*inputs, grad=grad, wanted=names, **scalars)
+        first, second = self.parts
+        rows = first.compute(kind, inputs, numbers)
+        rows = rows if isinstance(rows, tuple) else (rows,)
+        found = iter(second.gradients(*rows, grad=grad) if any(map(kind.is_real, rows)) else ())
+        grad = tuple(next(found) if kind.is_real(row) else kind.ones_like(row) for row in rows)  # a whole one has none
+        return first.gradients(*inputs, grad=grad, wanted=names, **dict(zip(first.scalars, numbers)))
 
     def _first(self, kind, key, inputs, outs, numbers):
         """The first call for a key: on copies without gaps, where the library refuses the arrays as they lie."""
