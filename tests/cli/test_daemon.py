@@ -145,9 +145,8 @@ class Life(DaemonTest):
     def test_a_hundred_starts_give_one_daemon(self):
         starts = [subprocess.Popen([KILN, "serve", "--background", "--idle", "60"], env=self.env, stdin=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True) for _ in range(100)]
-        for start in starts:
-            _, told = start.communicate(timeout=120)
-            self.assertEqual((start.returncode, told), (0, ""))
+        told = [start.communicate(timeout=120)[1] for start in starts]
+        self.assertEqual([(start.returncode, line) for start, line in zip(starts, told) if start.returncode or line], [])
         pid = self.figures()["pid"]
         try:
             running = [one for one in os.listdir("/proc") if one.isdigit() and self.is_daemon(one)]
@@ -155,6 +154,21 @@ class Life(DaemonTest):
         finally:
             os.kill(pid, signal.SIGTERM)
             self.until(lambda: not os.path.exists(self.socket), "the daemon ends")
+
+    def test_a_start_waits_for_a_daemon_that_answers_late(self):
+        daemon = self.serve()
+        daemon.send_signal(signal.SIGSTOP)
+        with subprocess.Popen([KILN, "serve", "--background"], env=self.env, stdin=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as start:
+            try:
+                time.sleep(1)
+                self.assertIsNone(start.poll())
+                self.assertIn("is of no use: Connection timed out", self.kiln("status", status=1).stderr)
+            finally:
+                daemon.send_signal(signal.SIGCONT)
+            _, told = start.communicate(timeout=60)
+        self.assertEqual((start.returncode, told), (0, ""))
+        self.assertEqual(self.figures()["pid"], daemon.pid)
 
     def is_daemon(self, pid):
         try:

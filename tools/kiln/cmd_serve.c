@@ -9,6 +9,8 @@
 #include "cli/options.h"
 #include "commands.h"
 
+enum { WAIT_MS = 60000 }; /* for another daemon to answer, or to end */
+
 typedef struct serve_args {
     common_args common;
     uint32_t idle;
@@ -43,17 +45,25 @@ static void on_ready(void *data, const char *socket)
     close(tell);
 }
 
-/* Whether a daemon answers. One that has just taken the lock may not listen yet. */
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Whether a daemon answers. One that has just taken the lock may not listen yet, and on a busy machine it may answer
+ * late. */
 static bool is_running(const kiln_options *options)
 {
-    enum { TRIES = 100, PAUSE_MS = 20 };
+    enum { PAUSE_MS = 20 };
     const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+    const uint64_t until = now_ms() + WAIT_MS;
     char *figures = NULL;
-    kiln_status status = KILN_ENOENT;
-    for (int i = 0; i < TRIES && status == KILN_ENOENT; i++) {
+    kiln_status status = kiln_daemon_figures(&figures, options, NULL);
+    while ((status == KILN_ENOENT || status == KILN_ETIMEDOUT) && now_ms() < until) {
+        nanosleep(&pause, NULL);
         status = kiln_daemon_figures(&figures, options, NULL);
-        if (status == KILN_ENOENT)
-            nanosleep(&pause, NULL);
     }
     kiln_text_free(figures);
     return status == KILN_OK;
@@ -61,7 +71,6 @@ static bool is_running(const kiln_options *options)
 
 static int stop(const serve_args *args)
 {
-    enum { WAIT_MS = 60000 };
     kiln_report report = KILN_INIT(kiln_report);
     const kiln_options options = session_options(&args->common);
     const kiln_status status = kiln_daemon_stop(&options, WAIT_MS, &report);

@@ -93,6 +93,7 @@ static int check_directory(const char *socket, const char **why)
     *why = "others may write its directory";
     if (!S_ISDIR(status.st_mode) || kiln__trust_refuse_directory(&status, 0, buffer, sizeof(buffer)) != NULL)
         return -EPERM;
+    *why = "";
     return 0;
 }
 
@@ -133,13 +134,14 @@ static int error_of(kiln__channel_result result)
 }
 
 /* Connects and takes the greeting, which the caller frees. A socket, or a negative errno. */
-static int greet(const char *socket_path, kiln__message *hello, const char **directory, const char **why)
+static int greet(const char *socket_path, uint64_t until, kiln__message *hello, const char **directory,
+                 const char **why)
 {
     memset(hello, 0, sizeof(*hello));
     int fd = open_connection(socket_path, why);
     if (fd < 0)
         return fd;
-    int error = error_of(kiln__channel_receive(fd, KILN__DAEMON_LIMIT, deadline(GREETING_MS), hello));
+    int error = error_of(kiln__channel_receive(fd, KILN__DAEMON_LIMIT, until, hello));
     if (error == 0 && !kiln__daemon_get_hello(&hello->frame, directory)) {
         *why = "the daemon is of another version of Kiln";
         error = -EPROTO;
@@ -209,9 +211,9 @@ static int reach(kiln__daemon *daemon)
 {
     const char *directory = NULL, *why = "";
     kiln__message hello;
-    int fd = greet(daemon->socket, &hello, &directory, &why);
+    int fd = greet(daemon->socket, deadline(GREETING_MS), &hello, &directory, &why);
     if (is_absent(fd) && daemon->start && start_daemon(daemon))
-        fd = greet(daemon->socket, &hello, &directory, &why);
+        fd = greet(daemon->socket, deadline(GREETING_MS), &hello, &directory, &why);
     if (fd >= 0 && (directory == NULL || !is_own_store(daemon, directory))) {
         why = "the daemon has another store";
         close(fd);
@@ -225,15 +227,14 @@ static int reach(kiln__daemon *daemon)
     pause_after(daemon);
     if (!atomic_exchange(&daemon->warned, true))
         kiln__log_line(daemon->log, KILN_LOG_WARN, "the daemon at %s is not used: %s", daemon->socket,
-                       refused ? why : strerror(-fd));
+                       why[0] != '\0' ? why : strerror(-fd));
     return -1;
 }
 
 /* Sends a frame, which it frees, and receives the answer, which the caller frees. */
-static int exchange(int fd, kiln__text *frame, uint32_t wait_ms, kiln__message *answer)
+static int exchange(int fd, kiln__text *frame, uint64_t until, kiln__message *answer)
 {
     memset(answer, 0, sizeof(*answer));
-    const uint64_t until = deadline(wait_ms);
     int error = error_of(kiln__channel_send(fd, frame, until));
     kiln__text_fini(frame);
     return error == 0 ? error_of(kiln__channel_receive(fd, KILN__DAEMON_LIMIT, until, answer)) : error;
@@ -244,7 +245,7 @@ static int ask_to_find(int fd, const kiln__key *key, uint32_t wait_ms, kiln__mes
     kiln__text frame = { 0 };
     kiln__frame_begin(&frame, KILN__DAEMON_FIND);
     kiln__daemon_put_key(&frame, key);
-    return exchange(fd, &frame, wait_ms, answer);
+    return exchange(fd, &frame, deadline(wait_ms), answer);
 }
 
 static int ask_to_build(int fd, const kiln__unit *unit, uint32_t wait_ms, kiln__message *answer)
@@ -256,7 +257,7 @@ static int ask_to_build(int fd, const kiln__unit *unit, uint32_t wait_ms, kiln__
         kiln__text_fini(&frame);
         return -EMSGSIZE;
     }
-    return exchange(fd, &frame, wait_ms, answer);
+    return exchange(fd, &frame, deadline(wait_ms), answer);
 }
 
 /* Asks for the entry by its key, and then with the unit. 0, or the error of the connection. */
@@ -303,7 +304,7 @@ int kiln__daemon_probe(const char *socket, const char **why)
 {
     const char *directory, *reason = "";
     kiln__message hello;
-    int fd = greet(socket, &hello, &directory, &reason);
+    int fd = greet(socket, deadline(GREETING_MS), &hello, &directory, &reason);
     kiln__message_fini(&hello);
     if (why != NULL)
         *why = reason;
@@ -322,12 +323,13 @@ static int ask_apart(const char *socket, kiln__daemon_type type, uint32_t wait_m
     kiln__text frame = { 0 };
     *why = "";
     *answer = (kiln__message){ 0 };
-    int fd = greet(socket, &hello, &directory, why);
+    const uint64_t until = deadline(wait_ms);
+    int fd = greet(socket, until, &hello, &directory, why);
     kiln__message_fini(&hello);
     if (fd < 0)
         return fd;
     kiln__frame_begin(&frame, (uint16_t)type);
-    const int error = exchange(fd, &frame, wait_ms, answer);
+    const int error = exchange(fd, &frame, until, answer);
     close(fd);
     return error;
 }
