@@ -681,14 +681,14 @@ static void append_bytes(kiln__text *out, const kiln__plan_arg *arg, const char 
                       entry, bytes);
 }
 
-/* Appends the difference between the parameters of an entry point and the arguments, if there is one. The count comes
- * first: one missing arg line shifts all behind it. */
-static void compare_parameters(kiln__text *out, const kiln__image *image, const kiln__plan *plan, const char *entry)
+enum { PARAMETERS_MAX = 64 };
+
+/* Appends the difference between the parameters of an entry point and the arguments. The count comes first: one missing
+ * arg line shifts all behind it. */
+static void append_difference(kiln__text *out, const kiln__plan *plan, const char *entry, const size_t *sizes,
+                              int count)
 {
-    enum { MOST = 64 };
-    size_t sizes[MOST];
-    int count = kiln__cubin_parameters(image->binary, entry, sizes, MOST);
-    if (count >= 0 && (uint32_t)count != plan->arg_count) {
+    if ((uint32_t)count != plan->arg_count) {
         append_count(out, plan, entry, sizes, count);
         return;
     }
@@ -697,13 +697,33 @@ static void compare_parameters(kiln__text *out, const kiln__image *image, const 
             append_bytes(out, &plan->args[i], entry, (uint32_t)i + 1, sizes[i]);
 }
 
+/* Appends the difference, if there is one. A daemon has no plan, and the host tells its user. */
+static void compare_parameters(kiln__text *out, const kiln__image *image, const kiln__unit *unit, const char *entry)
+{
+    size_t sizes[PARAMETERS_MAX];
+    kiln__text found = { 0 };
+    const int count = kiln__cubin_parameters(image->binary, entry, sizes, PARAMETERS_MAX);
+    for (int i = 0; i < count; i++)
+        kiln__text_printf(&found, "%s%zu", i > 0 ? " " : "", sizes[i]);
+    const bool differs = count >= 0 && !found.failed && strcmp(kiln__text_string(&found), unit->arguments) != 0;
+    if (differs && unit->plan != NULL)
+        append_difference(out, unit->plan, entry, sizes, count);
+    else if (differs)
+        kiln__text_printf(out, "the kernel %s takes parameters of %s bytes, and the template declares %s", entry,
+                          kiln__text_string(&found), unit->arguments);
+    out->failed = out->failed || found.failed;
+    kiln__text_fini(&found);
+}
+
 kiln_status kiln__nvrtc_check_parameters(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
     kiln__text difference = { 0 };
     kiln_status status = KILN_OK;
-    for (uint32_t i = 0; unit->plan != NULL && i < unit->rule.entry_count && difference.length == 0; i++)
-        compare_parameters(&difference, image, unit->plan, unit->rule.entries[i].name);
-    if (difference.length > 0)
+    for (uint32_t i = 0; unit->arguments != NULL && i < unit->rule.entry_count && difference.length == 0; i++)
+        compare_parameters(&difference, image, unit, unit->rule.entries[i].name);
+    if (difference.failed)
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    else if (difference.length > 0)
         status = kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "%s", kiln__text_string(&difference));
     kiln__text_fini(&difference);
     return status;

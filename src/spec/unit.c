@@ -271,16 +271,16 @@ static void append_line(kiln__text *out, const kiln__fields *spec)
                       has_twin(spec) ? ".c" : ".cu");
 }
 
-/* The bytes of each argument. They make other declared types another unit, so that no entry is found whose code has
- * not been compared with them (kiln__nvrtc_check_parameters). */
-static void append_args(kiln__text *out, const kiln__plan *plan)
+/* The bytes of each argument. */
+static kiln_status make_arguments(kiln__unit *unit, kiln_report *report)
 {
-    kiln__text_append(out, "// arguments of");
-    for (uint32_t i = 0; i < plan->arg_count; i++) {
-        kiln__text_append(out, " ");
-        kiln__text_append_uint(out, kiln__plan_arg_bytes(&plan->args[i]), 1);
+    kiln__text out = { 0 };
+    for (uint32_t i = 0; i < unit->plan->arg_count; i++) {
+        kiln__text_append(&out, i > 0 ? " " : "");
+        kiln__text_append_uint(&out, kiln__plan_arg_bytes(&unit->plan->args[i]), 1);
     }
-    kiln__text_append(out, " bytes\n");
+    unit->arguments = kiln__text_take(&out);
+    return unit->arguments != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
 /* The first line leaves out the target, so that targets with equal source have equal text. The template's declarations
@@ -293,10 +293,9 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
     kiln__text_append(out, "\n");
-    if (template->origin != NULL) {
-        append_args(out, unit->plan);
-        kiln__text_append(out, "#line 4 \"kiln\"\n");
-    }
+    if (template->origin !=
+        NULL) /* other bytes are another unit, so that all code that is found was compared with them */
+        kiln__text_printf(out, "// arguments of %s bytes\n#line 4 \"kiln\"\n", unit->arguments);
     append_defines(out, spec, &typing, unit->rule.tile);
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);
@@ -437,6 +436,8 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);
     if (status == KILN_OK)
+        status = make_arguments(unit, report);
+    if (status == KILN_OK)
         status = make_texts(unit, spec, report);
     if (status == KILN_OK && spec->template->origin != NULL)
         status = make_foreign(unit, spec, report);
@@ -468,6 +469,7 @@ void kiln__unit_free(kiln__unit *unit)
     kiln__free(unit->spec);
     kiln__free(unit->source);
     kiln__free(unit->warm_options);
+    kiln__free(unit->arguments);
     kiln__free(unit->plan);
     kiln__unit_fini_source(unit);
     kiln__free(unit);

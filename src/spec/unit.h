@@ -35,6 +35,7 @@ typedef struct kiln__unit {
     kiln__target target;
     kiln__rule rule;
     kiln__plan *plan;    /* of a template; NULL for a user-defined source */
+    char *arguments;     /* of a template: the bytes of each parameter, a blank between; NULL: they are not compared */
     bool contracts;      /* compiled with --fmad=true, so that CUDA's own functions are those of PyTorch */
     bool foreign;        /* the source is not Kiln's own, and may attack the compiler's process */
     uint32_t operations; /* of its op, for one element */

@@ -138,6 +138,7 @@ void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
         kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
     if (unit->contracts)
         kiln__frame_put_u32(frame, KILN__WORKER_TAG_CONTRACTS, 1);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_ARGUMENTS, unit->arguments);
 }
 
 static bool get_entries(const char *text, kiln__rule *rule)
@@ -161,6 +162,7 @@ bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out)
     const char *target = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGET);
     out->source = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SOURCE);
     out->spec = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SPEC);
+    out->arguments = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_ARGUMENTS);
     if (out->source == NULL || out->spec == NULL || target == NULL)
         return false;
     out->source_length = strlen(out->source);

@@ -69,7 +69,8 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_READS,
     KILN__WORKER_TAG_UNSETTLED, /* u32 */
     KILN__WORKER_TAG_LINKER,    /* a list: see kiln__compiler_vtable */
-    KILN__WORKER_TAG_CONTRACTS  /* u32: 1 if the unit does; else it is left out */
+    KILN__WORKER_TAG_CONTRACTS, /* u32: 1 if the unit does; else it is left out */
+    KILN__WORKER_TAG_ARGUMENTS  /* the bytes of a template's, a blank between */
 } kiln__worker_tag;
 
 /* Writers and readers of fields. Readers trust nothing: false for anything that a sound worker or host would not have

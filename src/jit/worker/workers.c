@@ -607,7 +607,7 @@ static kiln_status compile_unit(kiln__compiler *base, const kiln__unit *unit, ki
     return status;
 }
 
-/* A worker does not know the arguments of a template: they are compared here, wherever it was compiled. */
+/* The arguments of a template are compared here, wherever it was compiled: a worker is not trusted with that. */
 static kiln_status compile_and_compare(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
                                        kiln_report *report)
 {
