@@ -397,7 +397,7 @@ static void examine_remote(exam *e)
         return;
     const int error = remote != NULL ? kiln__remote_ping(remote) : 0;
     if (remote != NULL)
-        detail = error != 0                       ? kiln__store_error_text(error)
+        detail = error != 0                       ? kiln__remote_error_text(error)
                  : kiln__remote_is_signed(remote) ? "answers; there is a secret to sign entries"
                                                   : "answers; entries need no signature, and nothing is pushed";
     tell(e,

@@ -25,7 +25,7 @@ static kiln_status fail_remote(const kiln_service *service, int error, kiln_repo
                     "there is no secret to sign wisdom with: name a file of one in KILN_REMOTE_SECRET");
     return FAIL(report, KILN_EIO, "wisdom on the remote %s: %s", service->tiers.remote->path,
                 error == -EKEYREJECTED ? "it is not signed with a secret of this machine"
-                                       : kiln__store_error_text(error));
+                                       : kiln__remote_error_text(error));
 }
 
 /* The records of the remote; none where it has no value. */

@@ -154,6 +154,14 @@ static int ask(remote_store *self, const kiln__engine_call *call, void **value, 
     return result;
 }
 
+const char *kiln__remote_error_text(int error)
+{
+    return error == NOT_ASKED   ? "the server failed a moment before"
+           : error == -ENOBUFS  ? "the server does not keep up"
+           : error == -EMSGSIZE ? "it is longer than an entry on a server may be"
+                                : kiln__store_error_text(error);
+}
+
 /* ---- Names */
 
 /* "kiln1:DIGEST:TOOLCHAIN" has an entry, "kiln1:DIGEST" the toolchain that pushed one last, "kiln1:DIGEST:lease" the
@@ -506,11 +514,7 @@ int kiln__remote_wait(kiln__store *store, uint32_t wait_ms, kiln__remote_failed 
     pthread_mutex_unlock(&self->lock);
     LL_FOREACH_SAFE (first, item, next) {
         if (failed != NULL)
-            failed(data, item->spec,
-                   item->result == -ENOBUFS    ? "the server does not keep up"
-                   : item->result == NOT_ASKED ? "the server failed a moment before"
-                   : item->result == -EMSGSIZE ? "it is longer than an entry on a server may be"
-                                               : kiln__store_error_text(item->result));
+            failed(data, item->spec, kiln__remote_error_text(item->result));
         kiln__free(item);
     }
     return result;

@@ -50,6 +50,9 @@ int kiln__remote_write(kiln__store *store, const char *name, const void *bytes, 
 /* Asks whether the server answers: 0, or the trouble. */
 int kiln__remote_ping(kiln__store *store);
 
+/* A trouble that these functions give in words, a static string or one of kiln__store_error_text. */
+const char *kiln__remote_error_text(int error);
+
 /* Whether there is a secret, by which entries are checked and signed. */
 bool kiln__remote_is_signed(const kiln__store *store);
 

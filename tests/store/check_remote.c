@@ -295,6 +295,7 @@ START_TEST(test_remote__a_failure_opens_the_breaker)
     ck_assert_uint_eq(asked + sent, 1);
     ck_assert_uint_eq(counts_of(store).failures, 1);
     ck_assert_uint_eq(counts_of(store).skipped, 11);
+    ck_assert_str_eq(kiln__remote_error_text(kiln__remote_ping(store)), "the server failed a moment before");
     if (_i > 0) { /* the clock is the same for all */
         close_store(store);
         kiln__blob_release(blob);
