@@ -21,8 +21,9 @@ typedef struct kiln_serve_options {
  * until what was asked is answered. SIGHUP has it read its options' files anew. Of one process it is the last call of
  * Kiln: it handles these signals, ignores SIGPIPE and raises the limit of open files. Hosts of this user that have the
  * same store ask it by themselves (kiln_options.socket).
- * Errors: those of kiln_open, KILN_EIO (a daemon or another program listens there; the directory of the socket is of no
- * use), KILN_EINVAL (no path for a socket), KILN_ENOENT (no store on disk). */
+ * Errors: those of kiln_open, KILN_EIO (a daemon serves there, or is about to end: report.native is EAGAIN; another
+ * program listens there; the directory of the socket is of no use), KILN_EINVAL (no path for a socket), KILN_ENOENT (no
+ * store on disk). */
 KILN_API KILN_MUST_USE kiln_status kiln_serve(const kiln_serve_options *options, kiln_report *report);
 
 /* Has the daemon at kiln_options.socket end once what was asked of it is answered. Blocks until then, at most for

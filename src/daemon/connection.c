@@ -5,6 +5,7 @@
 
 #include "os/cpu.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,6 +39,12 @@ void kiln__connection_close(kiln__connection *connection)
     server->connection_count--;
     DL_DELETE(server->connections, connection);
     uv_close((uv_handle_t *)&connection->pipe, free_connection);
+}
+
+int kiln__connection_duplicate(const kiln__connection *connection)
+{
+    uv_os_fd_t fd;
+    return uv_fileno((const uv_handle_t *)&connection->pipe, &fd) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 static void refuse(kiln__connection *connection, uint64_t *counter, const char *why)
@@ -267,6 +274,7 @@ void kiln__connection_accept(uv_stream_t *listener, int status)
         connection = server->spare;
         server->spare = NULL;
     }
+    server->waits_for_spare = status == 0 && connection == NULL;
     if (connection == NULL || status != 0) {
         kiln__free(connection);
         return;

@@ -52,21 +52,18 @@ static void make_answer(const kiln__flown *flown)
         return;
     }
     kiln__text_fini(answer);
-    if (flown->status == KILN_OK) {
-        kiln__frame_begin(answer, KILN__DAEMON_ABSENT);
-    } else {
-        kiln__frame_begin(answer, KILN__DAEMON_FAILED);
-        kiln__worker_put_failure(answer, flown->status, &flown->report);
-    }
+    kiln__frame_begin(answer, flown->status == KILN_OK ? KILN__DAEMON_ABSENT : KILN__DAEMON_FAILED);
 }
 
 /* ---- The pool's part */
 
-/* Puts an entry on disk, where hosts look: memory may have it longer, and packs are not the hosts'. */
-static void put_on_disk(kiln_service *service, kiln__blob *blob)
+/* Puts an entry on disk, where hosts look: memory may have it longer, and packs are not the hosts'. False: the disk
+ * does not take it. */
+static bool put_on_disk(kiln_service *service, kiln__blob *blob)
 {
     if (!kiln__disk_store_has(service->disk, &blob->entry.key))
         service->disk->vtable->put(service->disk, blob, false);
+    return kiln__disk_store_has(service->disk, &blob->entry.key);
 }
 
 static void find(kiln__flown *flown, const kiln__key *key)
@@ -74,9 +71,7 @@ static void find(kiln__flown *flown, const kiln__key *key)
     kiln_service *service = flown->epoch->service;
     size_t tier = 0;
     flown->blob = kiln__tiers_get(&service->tiers, key, &tier, NULL);
-    flown->found = flown->blob != NULL;
-    if (flown->found)
-        put_on_disk(service, flown->blob);
+    flown->found = flown->blob != NULL && put_on_disk(service, flown->blob);
     flown->origin = flown->found ? service->origins[tier] : KILN_ORIGIN_COMPILED;
 }
 
@@ -88,12 +83,13 @@ static void build(kiln__flown *flown, const kiln__frame *frame)
     if (kiln__daemon_get_unit(frame, &unit))
         flown->status = kiln__builder_build(builder_of(flown->epoch), &unit, false, &built, &flown->report);
     kiln__unit_fini_source(&unit);
-    flown->found = flown->status == KILN_OK;
-    if (flown->found) {
+    if (flown->status == KILN_OK) {
         flown->origin = built.compiled ? KILN_ORIGIN_COMPILED : flown->epoch->service->origins[built.tier];
         flown->compile_ns = built.compiled ? built.compile_ns : 0;
         flown->blob = kiln__blob_retain(built.blob);
-        put_on_disk(flown->epoch->service, flown->blob);
+        flown->found = put_on_disk(flown->epoch->service, flown->blob);
+        if (!flown->found)
+            flown->status = kiln__fail(&flown->report, KILN_EIO, KILN__STAGE_STORE, 0, "the store does not take it");
     }
     kiln__built_fini(&built);
 }
@@ -206,6 +202,8 @@ void kiln__flights_landed(uv_async_t *async)
     for (; flown != NULL; flown = next) {
         next = flown->next_done;
         HASH_DEL(server->flights, flown);
+        if (flown->status != KILN_OK)
+            kiln__log_line(&server->log, KILN_LOG_WARN, "a kernel is left to its hosts: %s", flown->report.message);
         answer_all(flown);
         free_flight(flown);
     }

@@ -73,6 +73,8 @@ static void reload(kiln__server *server)
     kiln_status status;
     kiln__epoch *next = open_epoch(server, &status, &report), *before = server->epoch;
     if (next != NULL) {
+        kiln__text_fini(&server->hello);
+        kiln__daemon_put_hello(&server->hello, next->directory);
         server->epoch = next;
         server->figures.reloads++;
         kiln__epoch_release(before);
@@ -91,7 +93,27 @@ static void close_handle(uv_handle_t *handle, void *data)
         uv_close(handle, NULL);
 }
 
-/* Ends the loop once nothing is under way any more. Hosts that wait for the end see it then. */
+/* Keeps the stream of a host that waits for the end beyond the loop: it ends once the lock is given back. */
+static void keep_end(kiln__server *server, const kiln__connection *connection)
+{
+    const int kept = kiln__connection_duplicate(connection);
+    if (kept >= 0)
+        kiln__text_append_bytes(&server->ends, &kept, sizeof(kept));
+    if (kept >= 0 && server->ends.failed)
+        kiln__sys_close(kept);
+}
+
+static void close_ends(kiln__server *server)
+{
+    int fd;
+    for (size_t at = 0; at + sizeof(fd) <= server->ends.length; at += sizeof(fd)) {
+        memcpy(&fd, server->ends.data + at, sizeof(fd));
+        kiln__sys_close(fd);
+    }
+    kiln__text_fini(&server->ends);
+}
+
+/* Ends the loop once nothing is under way any more. */
 static void end_if_drained(kiln__server *server)
 {
     kiln__connection *connection, *next;
@@ -101,8 +123,10 @@ static void end_if_drained(kiln__server *server)
     if (busy)
         return;
     server->closed = true;
-    DL_FOREACH_SAFE (server->connections, connection, next)
+    DL_FOREACH_SAFE (server->connections, connection, next) {
+        keep_end(server, connection);
         kiln__connection_close(connection);
+    }
     uv_walk(&server->loop, close_handle, NULL);
 }
 
@@ -113,7 +137,6 @@ void kiln__server_drain(kiln__server *server, const char *why)
     kiln__log_line(&server->log, KILN_LOG_INFO, "ending: %s", why);
     server->draining = true;
     uv_close((uv_handle_t *)&server->listener, NULL);
-    server->socket.fd = -1;         /* closed with the handle */
     uv_async_send(&server->landed); /* the rest is done from there, where no connection is on the stack */
 }
 
@@ -135,6 +158,8 @@ static void on_tick(uv_timer_t *timer)
         server->active_ns = now;
     if (server->spare == NULL)
         server->spare = kiln__calloc(1, sizeof(*server->spare));
+    if (server->waits_for_spare && server->spare != NULL && !server->draining)
+        kiln__connection_accept((uv_stream_t *)&server->listener, 0);
     if (server->idle_ns > 0 && now - server->active_ns > server->idle_ns)
         kiln__server_drain(server, "nothing was asked for long enough");
     end_if_drained(server);
@@ -217,8 +242,8 @@ static int watch(kiln__server *server)
     }
     if (error == 0)
         error = uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
-    if (error == 0 && (error = uv_pipe_open(&server->listener, server->socket.fd)) != 0)
-        kiln__sys_close(server->socket.fd);
+    if (error == 0 && (error = uv_pipe_open(&server->listener, server->socket.fd)) == 0)
+        server->socket.fd = -1; /* closed with the handle */
     if (error == 0)
         error = uv_listen((uv_stream_t *)&server->listener, 4096, kiln__connection_accept);
     return error;
@@ -239,7 +264,6 @@ static kiln_status run(kiln__server *server, void (*ready)(void *data, const cha
         ready(data, server->socket.path);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
-    server->socket.fd = -1;
     return error == 0 ? KILN_OK : fail_loop(error, report);
 }
 
@@ -284,6 +308,7 @@ kiln_status kiln__serve(const kiln_options *options, uint32_t idle_s, void (*rea
         status = serve(server, ready, data, report);
         kiln__epoch_release(server->epoch);
         kiln__socket_close(&server->socket);
+        close_ends(server);
         kiln__figures_fini(&server->figures);
         kiln__free(server->spare);
         kiln__text_fini(&server->hello);

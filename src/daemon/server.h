@@ -77,11 +77,13 @@ typedef struct kiln__server {
     kiln__flown *done; /* flights that have landed; guarded by done_lock */
     kiln__figures figures;
     kiln__text hello, answer; /* the greeting; the answer that is being made */
+    kiln__text ends;          /* descriptors of hosts that wait for the end */
     uint64_t idle_ns;
     uint64_t now_ns;    /* when the loop last had something to do */
     uint64_t active_ns; /* when there was last a request */
     uint64_t told_ns;   /* when the log last had a refusal */
     bool draining, closed;
+    bool waits_for_spare;    /* a connection is not accepted, for want of memory */
     char scratch[64 * 1024]; /* what was read just now */
 } kiln__server;
 
@@ -96,6 +98,9 @@ void kiln__connection_answer(kiln__connection *connection);
 /* Goes on after an answer, with the bytes that were kept and then the host's further ones. */
 void kiln__connection_go_on(kiln__connection *connection);
 void kiln__connection_close(kiln__connection *connection);
+
+/* Another descriptor of its stream, which the caller closes; -1: there is none. */
+int kiln__connection_duplicate(const kiln__connection *connection);
 
 /* Closes those whose frame takes too long; while draining, all that wait for nothing. */
 void kiln__connections_sweep(kiln__server *server, uint64_t now);

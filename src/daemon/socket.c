@@ -61,7 +61,7 @@ static kiln_status take_lock(kiln__socket *out, int directory, kiln_report *repo
         error = kiln__lock_try(&out->lock, 0);
     if (error == 0)
         return KILN_OK;
-    return error == -EAGAIN ? FAIL(report, 0, "a daemon serves at %s already", out->path)
+    return error == -EAGAIN ? FAIL(report, EAGAIN, "a daemon serves at %s already, or is about to end", out->path)
                             : FAIL(report, -error, "cannot lock %s.lock: %s", out->path, strerror(-error));
 }
 

@@ -17,8 +17,8 @@ typedef struct kiln__socket {
 
 /* Listens at a path, or takes the socket that systemd gives (LISTEN_PID, LISTEN_FDS). Makes the directory, closed to
  * other users, if it is missing; they must not be able to write one that is there. KILN_EIO: another daemon has the
- * lock, another program listens there, or the directory or the path is of no use. KILN_EINVAL: the path is
- * too long. */
+ * lock (report->native is EAGAIN), another program listens there, or the directory or the path is of no use.
+ * KILN_EINVAL: the path is too long. */
 kiln_status kiln__socket_open(kiln__socket *out, const char *path, kiln_report *report);
 
 /* Removes the socket's file, if it still is this one's, and gives the lock back. */

@@ -467,27 +467,14 @@ static void look_behind_daemon(request *wanted, kiln_status *status, kiln_report
         kiln_report_clear(report);
 }
 
-/* Has the daemon put the entry into the stores, and looks there once more. True: the source does not compile. A daemon
- * that fails for another reason may lack what is here: out->blob then stays NULL and *status as it was, as without an
- * answer. */
-static bool ask_daemon_and_look(request *wanted, kiln_status *status, kiln_report *report)
+/* Has the daemon put the entry into the stores, and looks there once more. */
+static void ask_daemon_and_look(request *wanted, kiln_status *status, kiln_report *report)
 {
     kiln__keylock *lock = wanted->builder->keylock;
-    kiln_report failure = KILN_INIT(kiln_report);
-    kiln_status failed = KILN_OK;
     const bool findable = !kiln__unit_reads_files(wanted->unit) && wanted->key.toolchain[0] != '\0';
     const kiln__daemon_wait wait = { .ms = lock->wait_ms, .aside = lock->aside, .data = lock->data };
-    const kiln__daemon_answer answer = kiln__daemon_build(wanted->builder->daemon, wanted->unit,
-                                                          findable ? &wanted->key : NULL, &wait, &failed, &failure);
-    const bool wrong = answer == KILN__DAEMON_CANNOT && (failed == KILN_ECOMPILE || failed == KILN_ECRASHED);
-    if (answer == KILN__DAEMON_HAS_IT)
+    if (kiln__daemon_build(wanted->builder->daemon, wanted->unit, findable ? &wanted->key : NULL, &wait))
         look_behind_daemon(wanted, status, report);
-    if (wrong) {
-        kiln__report_move(report, &failure);
-        *status = failed;
-    }
-    kiln_report_clear(&failure);
-    return wrong;
 }
 
 /* Takes the lease of a unit, so that one machine compiles it for all, or waits for the machine that has it. Where that
@@ -733,10 +720,8 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     if (by_daemon)
         out->tiers = builder->local; /* the daemon asks the remote */
     kiln_status status = locate(&wanted, report);
-    if (by_daemon && is_missing(&wanted, status) && ask_daemon_and_look(&wanted, &status, report)) {
-        fini_request(&wanted);
-        return status;
-    }
+    if (by_daemon && is_missing(&wanted, status))
+        ask_daemon_and_look(&wanted, &status, report);
     out->tiers = all;
     if (by_daemon && out->blob == NULL && all->remote != NULL)
         status = look(&wanted, report);

@@ -117,8 +117,8 @@ static kiln_status open_daemon(kiln_service *service, const kiln_options *option
     char *socket = kiln__options_socket(options);
     bool lacking = socket == NULL;
     if (!lacking && socket[0] != '\0' && service->disk != NULL) {
-        service->daemon =
-            kiln__daemon_open(socket, options->cache_dir, options->start_daemon == KILN_ON, &service->log);
+        service->daemon = kiln__daemon_open(socket, kiln__disk_store_root(service->disk),
+                                            options->start_daemon == KILN_ON, &service->log);
         lacking = service->daemon == NULL;
     }
     kiln__free(socket);

@@ -1,5 +1,6 @@
 """kiln serve and kiln status: hosts that a daemon compiles for, and all that may go wrong between them."""
 
+import fcntl
 import json
 import os
 import random
@@ -170,6 +171,42 @@ class Life(DaemonTest):
         self.assertEqual((start.returncode, told), (0, ""))
         self.assertEqual(self.figures()["pid"], daemon.pid)
 
+    def test_a_start_that_fails_says_so_at_once(self):
+        start = time.monotonic()
+        self.assertIn("no directory store", self.kiln("serve", "--background", "--cache-dir", "", status=1).stderr)
+        self.assertLess(time.monotonic() - start, 20)
+
+    def test_a_stop_and_a_start_give_a_daemon(self):
+        pids = set()
+        for _ in range(10):
+            self.kiln("serve", "--background", "--idle", "60")
+            pids.add(self.figures()["pid"])
+            self.kiln("serve", "--stop")
+            with open(self.socket + ".lock") as lock:
+                fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # the stop returns behind the daemon
+        self.assertEqual(len(pids), 10)
+
+    def test_a_daemon_that_takes_no_host_is_not_said_to_have_ended(self):
+        with socket.socket(socket.AF_UNIX) as full:
+            full.bind(self.socket)
+            full.listen()
+
+            def close_all():
+                for _ in range(2):
+                    full.accept()[0].close()
+
+            closer = threading.Thread(target=close_all)
+            closer.start()
+            self.assertIn("it takes no more hosts", self.kiln("serve", "--stop", status=1).stderr)
+            self.assertIn("it takes no more hosts", self.kiln("status", status=1).stderr)
+            closer.join()
+
+    def test_the_directory_may_be_a_link(self):
+        os.symlink(self.path("run"), self.path("link"))
+        self.env["KILN_SOCKET"] = self.path("link/socket")
+        self.serve()
+        self.assertEqual(self.figures()["socket"], self.path("link/socket"))
+
     def is_daemon(self, pid):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as line, open(f"/proc/{pid}/environ", "rb") as environment:
@@ -275,37 +312,47 @@ class Frames(DaemonTest):
             self.end(self.daemon)
         super().tearDown()
 
-    def refused(self, data):
-        """Whether the connection is closed for these bytes."""
+    def closed(self, data, ends=False):
+        """Whether the connection is closed for these bytes, or because the host's end without an answer."""
         with self.connect() as host:
             try:
                 host.sendall(data)
-                host.shutdown(socket.SHUT_WR)
+                if ends:
+                    host.shutdown(socket.SHUT_WR)
             except ConnectionError:
                 pass
             return receive(host) is None
 
+    def assert_refused(self, *many):
+        before = self.figures()["refused"]["frames"]
+        for data in many:
+            self.assertTrue(self.closed(data), data)
+        self.assertEqual(self.figures()["refused"]["frames"], before + len(many))
+
     def test_lengths(self):
-        for length in 0, 1, LIMIT, LIMIT + 1, 0xffffffff:
-            self.assertTrue(self.refused(frame(FIND, length=length)), length)
         before = self.figures()
-        self.assertTrue(self.refused(frame(FIND, field(1, b"x"), length=LIMIT + 1)))
+        self.assert_refused(*(frame(FIND, length=length) for length in (0, LIMIT + 1, 0xffffffff)))
+        for length in 1, LIMIT:
+            self.assertTrue(self.closed(frame(FIND, length=length), ends=True), length)
+        self.assert_refused(frame(FIND, field(1, b"x"), length=LIMIT + 1))
         after = self.figures()
-        self.assertEqual(after["refused"]["frames"], before["refused"]["frames"] + 1)
+        self.assertEqual(after["refused"]["frames"], before["refused"]["frames"] + 4)
         self.assertLess(after["resident_bytes"], before["resident_bytes"] + (8 << 20), "no memory for what is only said")
 
     def test_what_is_no_request(self):
         whole = find()
-        for bad in (b"x" * 12, frame(FIND), frame(9), frame(HELLO), frame(BUILD), find(key=b"k" * 31), find(toolchain=b"../x\0"),
-                    find(toolchain=b"x"), frame(FIND, field(TOOLCHAIN, b"x\0"), field(KEY, b"k" * 32)), b"KLNF" + whole[4:6][::-1] + whole[6:],
-                    frame(FIND, field(KEY, b"k" * 32), field(KEY, b"k" * 32)), frame(FIND, b"\1\0\xff\xff\xff\xff"),
-                    frame(BUILD, field(3, b"text\0"), field(4, b"spec\0"), field(5, b"sm_1\0"))):
-            self.assertTrue(self.refused(bad), bad)
+        self.assert_refused(b"x" * 12, frame(FIND), frame(9), frame(HELLO), frame(BUILD), find(key=b"k" * 31), find(toolchain=b"../x\0"),
+                            find(toolchain=b"x"), frame(FIND, field(TOOLCHAIN, b"x\0"), field(KEY, b"k" * 32)),
+                            b"KLNF" + whole[4:6][::-1] + whole[6:], frame(FIND, field(KEY, b"k" * 32), field(KEY, b"k" * 32)),
+                            frame(FIND, b"\1\0\xff\xff\xff\xff"), frame(BUILD, field(3, b"text\0"), field(4, b"spec\0"), field(5, b"sm_1\0")))
 
     def test_a_cut_at_every_byte(self):
         whole = find()
+        before = self.figures()
         for cut in range(len(whole)):
-            self.assertTrue(self.refused(whole[:cut]), cut)
+            self.assertTrue(self.closed(whole[:cut], ends=True), cut)
+        after = self.figures()
+        self.assertEqual((after["requests"], after["refused"]), (before["requests"] + 1, before["refused"]), "a part is no request")
 
     def test_a_request_byte_by_byte_and_many_at_once(self):
         with self.connect() as host:
@@ -423,7 +470,7 @@ class Users(DaemonTest):
             planted.bind(self.socket)
             planted.listen()
             told = self.kiln("status", status=1).stderr
-            self.assertIn("others may write its directory", told)
+            self.assertIn("its directory is another user's", told)
             planted.settimeout(0.2)
             with self.assertRaises(TimeoutError):
                 planted.accept()
@@ -492,6 +539,50 @@ class Compiling(DaemonTest):
         self.assertEqual((done["failed"], done["stats"]["compiles"]), (0, 0))
         figures = self.figures()
         self.assertEqual((figures["found"]["compiled"]["count"], figures["found"]["memory"]["count"]), (1, 1))
+
+    def toy(self, *args, body="out[0] = x[0];"):
+        with open(self.path("toy.cu"), "w") as file:
+            file.write("//! template toy\n//! size n\n//! dtype f32\n//! grid n\n//! param block 32,64 = 32\n//! entry toy align 4\n" +
+                       "".join(f"//! arg {arg}\n" for arg in args) +
+                       'extern "C" __global__ void toy(float *out, const float *x, unsigned long long n) { %s }\n' % body)
+        return self.path("toy.cu")
+
+    def test_the_arguments_of_a_template_are_compared(self):
+        daemon = self.serve()
+        out = self.kiln("warm", self.toy("out out f32[n]", "x in f32[n]"), *TARGET, status=1).stderr
+        self.assertIn(f"{self.path('toy.cu')}: ", out)
+        self.assertIn("takes 3 parameters, and the template declares 2 (out, x)", out)
+        self.assertEqual((self.figures()["failed"], list(self.kiln_json("cache", "stat")["kinds"])), (1, ["toolchain"]))
+        self.assertIn("takes parameters of 8 8 8 bytes, and the template declares 8 8", self.log())
+        done = self.warm(self.toy("out out f32[n]", "x in f32[n]", "n uint64 = n"))
+        self.assertEqual((done["failed"], done["stats"]["compiles"], done["stats"]["daemon_found"]), (0, 0, 1))
+        self.end(daemon)
+
+    def test_a_template_has_the_messages_of_a_host_alone(self):
+        self.serve()
+        self.toy("out out f32[n]", "x in f32[n]", "n uint64 = n", body="out[0] = y[0];")
+        alone = {**self.env, "KILN_SOCKET": "/nowhere/socket", "KILN_CACHE_DIR": self.path("other")}
+        told = [self.kiln("warm", self.path("toy.cu"), *TARGET, status=1, env=env).stderr for env in (None, alone)]
+        self.assertEqual(*told)
+        self.assertIn(self.path("toy.cu"), told[0])
+
+    def test_a_strict_daemon_leaves_compiles_to_hosts(self):
+        self.serve(env={"KILN_STRICT": "on"})
+        for spec in "op=relu6 dtype=f32", "op=gelu dtype=f32":
+            done = self.warm(spec)
+            self.assertEqual((done["failed"], done["compiled"], done["stats"]["daemon_failures"], done["stats"]["daemon_lost"]), (0, 1, 1, 0))
+
+    def test_a_store_that_moved_is_read_anew(self):
+        for name in "one", "two":
+            os.mkdir(self.path(name), 0o700)
+        os.symlink(self.path("one"), self.path("cache"))
+        daemon = self.serve()
+        self.assertEqual(self.warm("op=relu6 dtype=f32")["stats"]["daemon_found"], 1)
+        os.unlink(self.path("cache"))
+        os.symlink(self.path("two"), self.path("cache"))
+        daemon.send_signal(signal.SIGHUP)
+        self.until(lambda: self.figures()["reloads"] == 1, "a reload")
+        self.assertEqual(self.warm("op=relu6 dtype=f32")["stats"]["daemon_found"], 1)
 
     def test_a_daemon_without_a_compiler_fails_nobody(self):
         self.serve(env={"KILN_NVRTC": "/nowhere/libnvrtc.so"})

@@ -52,19 +52,11 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Whether a daemon answers. One that has just taken the lock may not listen yet, and on a busy machine it may answer
- * late. */
+/* Whether a daemon answers. */
 static bool is_running(const kiln_options *options)
 {
-    enum { PAUSE_MS = 20 };
-    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
-    const uint64_t until = now_ms() + WAIT_MS;
     char *figures = NULL;
-    kiln_status status = kiln_daemon_figures(&figures, options, NULL);
-    while ((status == KILN_ENOENT || status == KILN_ETIMEDOUT) && now_ms() < until) {
-        nanosleep(&pause, NULL);
-        status = kiln_daemon_figures(&figures, options, NULL);
-    }
+    const kiln_status status = kiln_daemon_figures(&figures, options, NULL);
     kiln_text_free(figures);
     return status == KILN_OK;
 }
@@ -79,8 +71,12 @@ static int stop(const serve_args *args)
     return result;
 }
 
+/* Serves. A daemon in the background that finds another one waits until that answers, or has ended: one that has just
+ * taken the lock may not listen yet, and on a busy machine it answers late. */
 static int serve(const serve_args *args, int tell)
 {
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    const uint64_t until = now_ms() + WAIT_MS;
     kiln_report report = KILN_INIT(kiln_report);
     const kiln_options options = session_options(&args->common);
     kiln_serve_options how = KILN_INIT(kiln_serve_options);
@@ -88,10 +84,14 @@ static int serve(const serve_args *args, int tell)
     how.idle_s = args->idle;
     how.ready = on_ready;
     how.data = &tell;
-    const kiln_status status = kiln_serve(&how, &report);
-    if (status && args->background && is_running(&options)) {
-        kiln_report_clear(&report);
-        return STATUS_DONE;
+    kiln_status status = kiln_serve(&how, &report);
+    while (status == KILN_EIO && report.native == EAGAIN && args->background && now_ms() < until) {
+        if (is_running(&options)) {
+            kiln_report_clear(&report);
+            return STATUS_DONE;
+        }
+        nanosleep(&pause, NULL);
+        status = kiln_serve(&how, &report);
     }
     const int result = status ? fail_report(status, &report, NULL) : STATUS_DONE;
     kiln_report_clear(&report);

@@ -88,10 +88,10 @@ static int check_directory(const char *socket, const char **why)
     if (kiln__text_copy(path, sizeof(path), socket) >= sizeof(path) || path[0] != '/')
         return -EPERM;
     *strrchr(path, '/') = '\0';
-    if (lstat(path[0] != '\0' ? path : "/", &status) != 0)
+    if (stat(path[0] != '\0' ? path : "/", &status) != 0)
         return -errno;
-    *why = "others may write its directory";
-    if (!S_ISDIR(status.st_mode) || kiln__trust_refuse_directory(&status, 0, buffer, sizeof(buffer)) != NULL)
+    *why = status.st_uid != geteuid() ? "its directory is another user's" : "others may write its directory";
+    if (kiln__trust_refuse_directory(&status, 0, buffer, sizeof(buffer)) != NULL)
         return -EPERM;
     *why = "";
     return 0;
@@ -145,12 +145,15 @@ static int greet(const char *socket_path, uint64_t until, kiln__message *hello, 
     if (error == 0 && !kiln__daemon_get_hello(&hello->frame, directory)) {
         *why = "the daemon is of another version of Kiln";
         error = -EPROTO;
+    } else if (error == -ECONNRESET) {
+        *why = "it takes no more hosts";
+        error = -EBUSY;
     }
     if (error == 0)
         return fd;
     kiln__message_fini(hello);
     close(fd);
-    return error < 0 ? error : -EPROTO;
+    return error;
 }
 
 /* ---- Starting */
@@ -159,8 +162,8 @@ static int greet(const char *socket_path, uint64_t until, kiln__message *hello, 
 static bool start_daemon(kiln__daemon *daemon)
 {
     static const char *const places[] = { "../../bin/kiln", "../../tools/kiln" };
+    uint64_t before = atomic_load(&daemon->started_ns); /* before the clock, so that it is not later */
     const uint64_t now = kiln__cpu_now_ns();
-    uint64_t before = atomic_load(&daemon->started_ns);
     kiln__beside found;
     char idle[16];
     int status = -ENOENT;
@@ -270,26 +273,22 @@ static int ask(int fd, const kiln__unit *unit, const kiln__key *key, uint32_t wa
     return ask_to_build(fd, unit, wait_ms, answer);
 }
 
-kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
-                                       const kiln__daemon_wait *wait, kiln_status *status, kiln_report *report)
+bool kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
+                        const kiln__daemon_wait *wait)
 {
-    kiln__daemon_answer result = KILN__DAEMON_NO_ANSWER;
     kiln__message answer = { 0 };
     int fd = kiln__cpu_now_ns() < atomic_load(&daemon->paused_to) ? -1 : reach(daemon);
     if (fd < 0)
-        return result;
+        return false;
     wait->aside(wait->data, true);
     const int error = ask(fd, unit, key, wait->ms, &answer);
     wait->aside(wait->data, false);
-    if (error == 0 && answer.frame.type == KILN__DAEMON_FOUND)
-        result = KILN__DAEMON_HAS_IT;
-    else if (error == 0 && answer.frame.type == KILN__DAEMON_FAILED &&
-             kiln__worker_get_failure(&answer.frame, status, report))
-        result = KILN__DAEMON_CANNOT;
+    const bool found = error == 0 && answer.frame.type == KILN__DAEMON_FOUND;
+    const bool answered = found || (error == 0 && answer.frame.type == KILN__DAEMON_FAILED);
     kiln__message_fini(&answer);
     close(fd);
-    if (result != KILN__DAEMON_NO_ANSWER) {
-        atomic_fetch_add(result == KILN__DAEMON_HAS_IT ? &daemon->found : &daemon->failures, 1);
+    if (answered) {
+        atomic_fetch_add(found ? &daemon->found : &daemon->failures, 1);
         atomic_store(&daemon->pause_ns, 0);
     } else if (error != -EMSGSIZE) {
         atomic_fetch_add(&daemon->lost, 1);
@@ -297,7 +296,7 @@ kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *u
         kiln__log_line(daemon->log, KILN_LOG_WARN, "the daemon did not answer for %s (%s): compiling here", unit->spec,
                        error != 0 ? strerror(-error) : "an answer that is none");
     }
-    return result;
+    return found;
 }
 
 int kiln__daemon_probe(const char *socket, const char **why)

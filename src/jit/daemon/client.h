@@ -23,12 +23,6 @@ typedef struct kiln__daemon_counts {
 kiln__daemon *kiln__daemon_open(const char *socket, const char *directory, bool start, const kiln__log *log);
 void kiln__daemon_close(kiln__daemon *daemon); /* NULL is allowed */
 
-typedef enum kiln__daemon_answer {
-    KILN__DAEMON_NO_ANSWER, /* there is no daemon, or it went away: the caller compiles */
-    KILN__DAEMON_HAS_IT,    /* the entry is in the store */
-    KILN__DAEMON_CANNOT     /* the unit does not compile: *status and the report */
-} kiln__daemon_answer;
-
 /* Called around the wait for a daemon that listens, on the waiting thread. */
 typedef struct kiln__daemon_wait {
     uint32_t ms; /* the longest, for each of two answers */
@@ -36,11 +30,12 @@ typedef struct kiln__daemon_wait {
     void *data;
 } kiln__daemon_wait;
 
-/* Has the daemon find or make the entry of a unit. `key`: that of the entry, NULL where only a compile tells. Blocks
- * for 100 ms for the connection, 250 ms for the greeting and wait->ms for each of two answers; and for 5 s where it
- * starts one. After a failure it asks nothing for 1 s, doubling to 60 s. Any thread. */
-kiln__daemon_answer kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
-                                       const kiln__daemon_wait *wait, kiln_status *status, kiln_report *report);
+/* Has the daemon find or make the entry of a unit. True: it is in the store. Else the caller compiles: the daemon may
+ * lack what is here, and may have read files that have changed. `key`: that of the entry, NULL where only a compile
+ * tells. Blocks for 100 ms for the connection, 250 ms for the greeting and wait->ms for each of two answers; and for
+ * 5 s where it starts one. After a failure it asks nothing for 1 s, doubling to 60 s. Any thread. */
+bool kiln__daemon_build(kiln__daemon *daemon, const kiln__unit *unit, const kiln__key *key,
+                        const kiln__daemon_wait *wait);
 
 /* The path of its socket. */
 const char *kiln__daemon_socket(const kiln__daemon *daemon);
@@ -48,7 +43,8 @@ const char *kiln__daemon_socket(const kiln__daemon *daemon);
 void kiln__daemon_count(const kiln__daemon *daemon, kiln__daemon_counts *out);
 
 /* Whether a daemon of this version answers at a socket: 0, or a negative errno: -ENOENT, -ECONNREFUSED (none listens),
- * -EPERM (another user's), -EPROTO (another version). *why, which may be NULL, is a static string. */
+ * -EPERM (another user's), -EPROTO (another version), -EBUSY (it takes no more hosts). *why, which may be NULL, is a
+ * static string. */
 int kiln__daemon_probe(const char *socket, const char **why);
 
 /* Has the daemon end, and waits for that, at most `wait_ms`. The same errors, and -ETIMEDOUT. */

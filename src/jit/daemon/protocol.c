@@ -43,15 +43,12 @@ void kiln__daemon_put_unit(kiln__text *frame, const kiln__unit *unit)
     kiln__worker_put_unit(frame, unit);
     if (unit->foreign)
         kiln__frame_put_u32(frame, KILN__DAEMON_TAG_FOREIGN, 1);
-    kiln__frame_put_text(frame, KILN__DAEMON_TAG_SHOWN, unit->shown);
 }
 
 bool kiln__daemon_get_unit(const kiln__frame *frame, kiln__unit *out)
 {
     uint32_t foreign = 0;
-    const char *shown = kiln__frame_get_text(frame, KILN__DAEMON_TAG_SHOWN);
     const bool good = kiln__worker_get_unit(frame, out);
     out->foreign = kiln__frame_get_u32(frame, KILN__DAEMON_TAG_FOREIGN, &foreign) && foreign == 1;
-    out->shown = shown != NULL ? kiln__strdup(shown) : NULL;
-    return good && (shown == NULL || out->shown != NULL);
+    return good;
 }

@@ -8,7 +8,8 @@
  *     STOP                                               -> the end of the stream, with that of the daemon
  *
  * FOUND says that the entry is in the directory, where the host reads it as any other. So no answer has code, and a
- * host loads nothing that it would not load without a daemon. */
+ * host loads nothing that it would not load without a daemon. FAILED has no reason: a host then compiles by itself, as
+ * its compiler, its limits and its files may be others, and has its own message. */
 #ifndef KILN_JIT_DAEMON_PROTOCOL_H
 #define KILN_JIT_DAEMON_PROTOCOL_H
 
@@ -36,7 +37,6 @@ typedef enum kiln__daemon_tag {
     KILN__DAEMON_TAG_KEY,
     KILN__DAEMON_TAG_TOOLCHAIN, /* "": of any */
     KILN__DAEMON_TAG_FOREIGN,   /* u32: 1 if the unit is; else it is left out */
-    KILN__DAEMON_TAG_SHOWN,     /* the unit's file in messages, if it has one */
     KILN__DAEMON_TAG_ORIGIN,    /* u32: a kiln_origin */
     KILN__DAEMON_TAG_JSON
 } kiln__daemon_tag;
