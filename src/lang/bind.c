@@ -698,7 +698,7 @@ static uint16_t bind_op_call(binder *b, const kiln__node *call, const kiln__op *
              op->signature);
     take_left_out(b, &c, node);
     node->count = (uint16_t)(op->inputs + op->params);
-    if (op->real->reductions > 0) {
+    if (kiln__real_is_expanded(op->real)) {
         expand_op(b, call->text.text, op, node->args);
         node->body = b->bodies[0];
     }
@@ -1101,8 +1101,6 @@ static void finish(binder *b, const char *start)
     if (b->scope->free && out->inputs == 0)
         FAIL(b, start, "the expression takes no array%s",
              out->indexed ? ", and index alone does not say how many elements there are" : "");
-    if (!b->scope->free && out->indexed && out->reductions == 0)
-        FAIL(b, start, "index is the position along an axis, and nothing here reduces one");
     if (b->status != KILN_OK) {
         out->count = out->inputs = out->outputs = out->scalars = 0;
         return;

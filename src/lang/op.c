@@ -415,8 +415,8 @@ static kiln_status read_case(reader *r, kiln__word line)
         status = FAIL(r, at, "expected nothing more at '%s'", kiln__word_quote(kiln__word_of(at)).text);
     if (status == KILN_OK && real->outputs != op->outputs)
         status = FAIL(r, r->scope.text, "the op gives %u values, and here %u", op->outputs, real->outputs);
-    if (status == KILN_OK && (op->real->reductions > 0 || real->reductions > 0))
-        status = FAIL(r, r->scope.text, "an op that reduces has one expression for all dtypes");
+    if (status == KILN_OK && (kiln__real_is_expanded(op->real) || kiln__real_is_expanded(real)))
+        status = FAIL(r, r->scope.text, "an op that reduces or has index has one expression for all dtypes");
     if (status == KILN_OK && guard.failed)
         status = fail_memory(r);
     if (status == KILN_OK)
@@ -457,8 +457,9 @@ static kiln_status read_bound(reader *r)
     kiln__word word = take_name(r);
     if (!kiln__word_is(word, "ulp"))
         return FAIL(r, word.text, "write within %s ulp of EXPRESSION", kiln__word_quote(number).text);
-    if (op->real->reductions > 0)
-        return FAIL(r, start, "a bound is for ops of one element: this one reduces");
+    if (kiln__real_is_expanded(op->real))
+        return FAIL(r, start, "a bound is for ops of one element: this one %s",
+                    op->real->reductions > 0 ? "reduces" : "has index");
     op->bounded = true;
     kiln__word_skip_blanks(&r->at);
     if (*r->at == '\0')
@@ -469,8 +470,8 @@ static kiln_status read_bound(reader *r)
     kiln_status status = kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
     if (status == KILN_OK && op->reference->outputs != op->outputs)
         return FAIL(r, word.text, "the op gives %u values, and the reference %u", op->outputs, op->reference->outputs);
-    if (status == KILN_OK && op->reference->reductions > 0)
-        return FAIL(r, word.text, "a reference is an expression of one element, without reductions");
+    if (status == KILN_OK && kiln__real_is_expanded(op->reference))
+        return FAIL(r, word.text, "a reference is an expression of one element, without reductions and index");
     return status;
 }
 
@@ -538,11 +539,11 @@ static void append_function(const kiln__op *op, uint32_t output, const kiln__op_
     kiln__text_append(out, op->case_count > 0 ? "#endif\n}\n" : "}\n");
 }
 
-/* An op that reduces has no function of one element. */
+/* An op whose calls are its definition has no function of one element. */
 static char *make_text(const kiln__op *op, const kiln__op_table *table)
 {
     kiln__text out = { 0 };
-    for (uint32_t i = 0; i < op->outputs && op->real->reductions == 0; i++)
+    for (uint32_t i = 0; i < op->outputs && !kiln__real_is_expanded(op->real); i++)
         append_function(op, i, table, &out);
     return kiln__text_take(&out);
 }
@@ -649,8 +650,8 @@ bool kiln__op_is_portable(const kiln__op *op)
 
 static bool equal_expressions(const kiln__op *a, const kiln__op *b)
 {
-    bool reduces = a->real->reductions > 0 || b->real->reductions > 0;
-    return reduces ? strcmp(a->definition, b->definition) == 0 : strcmp(a->text, b->text) == 0;
+    bool expanded = kiln__real_is_expanded(a->real) || kiln__real_is_expanded(b->real);
+    return expanded ? strcmp(a->definition, b->definition) == 0 : strcmp(a->text, b->text) == 0;
 }
 
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)

@@ -49,7 +49,7 @@ typedef struct kiln__real_node {
     bool scans;     /* it takes the value of a scan */
     bool inside;    /* it is of the body of an op */
     uint16_t index, depth, count;
-    uint16_t body; /* of an op that reduces: the node whose value it is, its definition with these arguments; else 0 */
+    uint16_t body; /* of an expanded call: the node whose value it is, its definition with these arguments; else 0 */
     uint16_t args[KILN__REAL_ARGS_MAX];
     double value;
 } kiln__real_node;
@@ -92,6 +92,13 @@ static inline const kiln__real_node *kiln__real_root(const kiln__real *real, uin
 static inline size_t kiln__real_size(const kiln__real *real)
 {
     return offsetof(kiln__real, nodes) + real->count * sizeof(real->nodes[0]);
+}
+
+/* Whether a definition takes the place of its calls, which then are no steps of one type: it reduces an axis, or has
+ * the number of the element. */
+static inline bool kiln__real_is_expanded(const kiln__real *real)
+{
+    return real->reductions > 0 || real->indexed;
 }
 
 /* The meaning of names in an expression. */

@@ -134,7 +134,6 @@ static const struct {
     { "sw = sum(x, x)", "op sw, character 6: sum takes 1 argument, got 2" },
     { "sw(x; p=2) = x * sum(p)",
       "op sw, character 18: sum reduces an axis, and its argument is the same all along it" },
-    { "sw = x * index", "op sw, character 6: index is the position along an axis, and nothing here reduces one" },
     { "sw = sum(x) within 2 ulp", "op sw, character 13: a bound is for ops of one element: this one reduces" },
     { "sw = hardtanh(x,1,2,3)", "op sw, character 6: hardtanh takes at most 3 arguments, got 4" },
     { "sw = add(x)", "op sw, character 6: add takes 2 arguments, got 1" },
