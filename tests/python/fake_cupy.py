@@ -14,7 +14,7 @@ class ndarray(np.ndarray):
     index = 0
 
     def __array_finalize__(self, other):
-        self.index = getattr(other, "index", cuda.current)
+        self.index = getattr(other, "index", cuda.current)  # of a view
 
     @property
     def data(self):
@@ -23,6 +23,9 @@ class ndarray(np.ndarray):
     @property
     def device(self):
         return types.SimpleNamespace(id=self.index)
+
+    def copy(self, order="C"):
+        return _made(np.ndarray.copy(self, order))
 
     @property
     def flags(self):
@@ -42,6 +45,12 @@ class _Cuda(Devices):
 cuda = _Cuda()
 
 
+def _made(array):
+    """A new array, which is on the current device."""
+    array.index = cuda.current
+    return array
+
+
 def array(values, dtype=np.float32):
     return np.array(values, dtype).view(ndarray)
 
@@ -53,7 +62,7 @@ def empty(shape, dtype):
 
 
 def ones_like(other):
-    return np.ones_like(other)
+    return _made(np.ones_like(other))
 
 
 def broadcast_to(other, shape):

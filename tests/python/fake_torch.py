@@ -13,7 +13,7 @@ from fake_exchange import make_table
 
 float32, float64, float16, bfloat16, int32, bool, complex64 = (
     "float32", "float64", "float16", "bfloat16", "int32", "bool", "complex64")
-strided = "strided"
+strided, contiguous_format = "strided", "C"
 _STORAGE = {float32: np.float32, float64: np.float64, float16: np.float16, bfloat16: np.uint16, int32: np.int32,
             bool: np.bool_, complex64: np.complex64}
 _grad = [True]
@@ -84,6 +84,12 @@ class Tensor:
 
     def contiguous(self):
         return self._like(np.ascontiguousarray(self.array).reshape(self.shape))
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def clone(self, memory_format):
+        return self._like(self.array.copy(memory_format))
 
     def is_neg(self):
         return self.negated

@@ -33,6 +33,10 @@ def results():
     must(torch.allclose(kiln.op("softmax")(half).float(), torch.softmax(half, -1).float(), atol=4e-3), "softmax")
     must(kiln.op("sum(x)")(x.to(torch.int8)).dtype == torch.int64, "the type of a sum")
     must(torch.equal(kiln.op("copy")(torch._neg_view(x)), -x), "a negated view")
+    apart = torch.frombuffer(bytearray(x.cpu().numpy().tobytes() + b"    "), dtype=torch.uint8)[:-4]
+    for start in 0, 1:  # an aligned one, and one of the same shape between words
+        moved = torch.empty(len(apart) + 4, dtype=torch.uint8)[start:start + len(apart)].copy_(apart).numpy().view("f4")
+        must(torch.equal(kiln.op("x + 1")(torch.from_numpy(moved)), x.cpu().flatten() + 1), "elements between words")
     version = x._version
     must(kiln.op("relu6")(x, out=x) is x and x._version == version + 1, "in place")
 
@@ -40,6 +44,7 @@ def results():
 GRADIENTS = [("gelu(x + y) * z", (3, 5), (5,), (3, 1)), ("layer_norm(x, y, z)", (3, 5), (5,), (5,)),
              ("rms_norm(x, y)", (3, 5), (5,)), ("sum(x * y)", (3, 5), (3, 5)), ("x > 0 ? x * x : exp(x)", (3, 5)),
              ("softmax(x) axis=0", (3, 5)), ("mean(x) axis=all", (3, 5)), ("cumsum(x) * x", (3, 5)),
+             ("remainder(index, 5) <= quotient(index, 5) ? x * y : 0", (3, 5), (5,)),
              ("logsumexp(x)", (3, 5)), ("std(x)", (3, 5)), ("norm(x)", (3, 5)), ("x / sum(x * x)", (3, 5))]
 UNARY = ("sigmoid", "tanh", "silu", "gelu", "softplus", "mish", "exp", "sin", "cos", "atan", "asinh", "erf", "abs", "relu")
 
@@ -185,15 +190,45 @@ def transforms():
             "jacrev": lambda f: torch.func.jacrev(lambda t: f(t, y))(x),
             "vmap": lambda f: torch.vmap(f, in_dims=(0, None))(x, y),
             "vmap of another dimension": lambda f: torch.vmap(f, in_dims=(1, 0))(x, y),
-            "gradients of each sample": lambda f: torch.vmap(torch.func.grad(lambda t: f(t, y).sum()))(x)}.items():
+            "gradients of each sample": lambda f: torch.vmap(torch.func.grad(lambda t: f(t, y).sum()))(x),
+            "an argument without a gradient": lambda f: torch.func.grad(lambda w, t: (w * f(t, t)).sum())(x, x),
+            "numbers": lambda f: torch.vmap(f)(x[0], y)}.items():
         must(torch.allclose(use(ours), use(theirs), atol=1e-5), name)
+    softmax, norm = kiln.op("softmax"), kiln.op("layer_norm(x, w, b)")
+    must(torch.allclose(torch.func.jacrev(softmax)(x[0]), torch.func.jacrev(lambda t: torch.softmax(t, -1))(x[0]), atol=1e-6),
+         "jacrev of softmax")
+    by_sample = [torch.vmap(torch.func.grad(lambda t, f=f: f(t).square().sum()))(x)
+                 for f in (lambda t: norm(t, y, y), lambda t: F.layer_norm(t, t.shape, y, y))]
+    must(torch.allclose(*by_sample, atol=1e-4), "gradients of each sample of layer_norm")
+    must(torch.equal(torch.vmap(softmax)(y), torch.ones_like(y)), "softmax of numbers")
+    must(torch.allclose(torch.vmap(kiln.op("sum(x) axis=-1 keep=1"))(x), x.sum(-1, keepdim=True), atol=1e-5), "an axis from the end")
     must(torch.allclose(torch.vmap(kiln.op("softmax"))(x), torch.softmax(x, -1), atol=1e-6), "vmap of softmax")
-    try:
-        torch.vmap(kiln.op("softmax axis=0"))(x)
-    except RuntimeError as error:
-        must("counts dimensions" in str(error), "vmap of an axis")
-    else:
-        must(False, "vmap of an axis")
+    for text in "softmax axis=0", "softmax axis=-2", "softmax axis=(-2,-1)", "x * index":
+        try:
+            torch.vmap(kiln.op(text))(x)
+        except RuntimeError as error:
+            must("counts dimensions" in str(error), f"vmap of {text}")
+        else:
+            must(False, f"vmap of {text}")
+
+
+def compiled():
+    """torch.compile: scalars, and one code for many lengths."""
+    x = torch.randn(6, 5, device=DEVICE, requires_grad=True)
+    scaled = torch.compile(kiln.op("x * ?rate + ?more"), fullgraph=True, backend="aot_eager")
+    by_x, = torch.autograd.grad(scaled(x, rate=3.0, more=1.0).sum(), x)
+    must(by_x.eq(3).all(), "the gradient of a scaled tensor, compiled")
+    for text, function in {"softmax(x + y)": lambda x, y: torch.softmax(x + y, -1), "sum(x * y)": lambda x, y: (x * y).sum(-1),
+                           "mean(x + y) axis=0 keep=1": lambda x, y: (x + y).mean(0, keepdim=True)}.items():
+        torch._dynamo.reset()
+        counter, op = torch._dynamo.testing.CompileCounterWithBackend("aot_eager"), kiln.op(text)
+        call = torch.compile(lambda x, y: op(x, y) * 2, fullgraph=True, backend=counter, dynamic=True)
+        for rows, columns in (6, 5), (7, 9), (20, 30), (11, 4):
+            x, y = torch.randn(rows, columns, device=DEVICE, requires_grad=True), torch.randn(columns, device=DEVICE)
+            must(torch.allclose(call(x, y), 2 * function(x, y), atol=1e-5), f"{text}, compiled")
+            by_x = [torch.autograd.grad(f(x, y).square().sum(), x)[0] for f in (call, lambda x, y: 2 * function(x, y))]
+            must(torch.allclose(*by_x, rtol=1e-4, atol=1e-4), f"the gradient of {text}, compiled")
+        must(counter.frame_count == 1, f"{text} is compiled once for all lengths, not {counter.frame_count} times")
 
 
 if __name__ == "__main__":
@@ -203,5 +238,6 @@ if __name__ == "__main__":
     every_op()
     totals()
     transforms()
+    compiled()
     training()
     print("all of it is right")

@@ -50,6 +50,17 @@ class OnGpu(GpuLaunches, KilnTest):
         kiln.op("x + 1")(bytes_apart)
         self.assertNotIn(bytes_apart.data.ptr, list(self.launches()[-1].parameters))
 
+    def test_what_is_made_is_on_the_device_of_the_arrays(self):
+        cupy.cuda.current = 0
+        x = self.array(np.ones((4, 6)), 1)
+        by_x, = kiln.op("x * x").gradients(x)
+        self.assertEqual((by_x.device.id, self.launches()[-1].context), (1, self.contexts[1]))
+        bytes_apart = np.zeros(33, np.uint8)[1:].view(np.float32).view(cupy.ndarray)
+        bytes_apart.index = 1
+        for _ in range(2):  # on a copy
+            self.assertEqual(kiln.op("x + 3")(bytes_apart).device.id, 1)
+            self.assertEqual(self.launches()[-1].context, self.contexts[1])
+
     def test_refusals(self):
         x = self.array(np.ones(4))
         for error, words, inputs in ((TypeError, "arrays of one library", (x, np.ones(4))),

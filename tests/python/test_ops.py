@@ -1,6 +1,8 @@
 """kiln.op on NumPy arrays: results beside NumPy's, shapes and types, refusals, definitions, threads and forks."""
 
+import copy
 import os
+import pickle
 import shutil
 import tempfile
 import threading
@@ -59,6 +61,10 @@ class Ops(unittest.TestCase):
     def test_masks_are_not_lost(self):
         with self.assertRaisesRegex(TypeError, "masks are not known here"):
             kiln.op("x + 1")(np.ma.array([1.0, 2.0], mask=[0, 1]))
+        x, masked, add = values(2), np.ma.array(values(2), mask=[0, 1]), kiln.op("x + y")
+        add(x, values(2))  # whose plan is not for the mask
+        for call in (lambda: add(x, masked), lambda: add(x, x, out=masked), lambda: add.gradients(x, masked)):
+            self.assert_refused(TypeError, "masks are not known here", call)
 
     def test_several_outputs(self):
         x = values(5, 7)
@@ -101,6 +107,9 @@ class Ops(unittest.TestCase):
         self.assert_refused(kiln.Error, "overlap", kiln.op("x + 1"), x[0, 1:],
                             out=x[0, :-1])
         self.assert_refused(kiln.Error, "does not broadcast to the 4 of out", add, x, x, out=out[:4])
+        records = np.zeros(5, dtype=[("value", "f4"), ("tag", "i1")])
+        self.assert_refused(ValueError, "elements of out lie between", kiln.op("x + 1"), x[:, 0], out=records["value"])
+        self.assertFalse(records["value"].any() or records["tag"].any())
         out.setflags(write=False)
         self.assert_refused(ValueError, "out is read-only", add, x, x, out=out)
 
@@ -132,6 +141,13 @@ class Ops(unittest.TestCase):
         with self.assertRaises(kiln.Error) as caught:
             add(x, x[:3])
         self.assertEqual(caught.exception.status, -1)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(again), again.status, again.log), (str(caught.exception), -1, caught.exception.log))
+
+    def test_copies(self):
+        step = kiln.op("p - ?rate * g")
+        for copied in copy.deepcopy(step), pickle.loads(pickle.dumps(step)):
+            self.assertIs(copied, step)
 
     def test_definitions(self):
         kiln.define_op("python_twice(x) = x + x")
@@ -159,6 +175,28 @@ class Ops(unittest.TestCase):
         self.assert_refused(TypeError, "has no input 'i' of real numbers", kiln.op("x * i").gradients, x, np.arange(5),
                             wanted=["i"])
         self.assert_refused(kiln.Error, "lgamma has no derivative", kiln.op("lgamma(x)").gradients, x)
+        once, twice = op.gradients(x, w, grad=g, wanted=["w"]), op.gradients(x, w, grad=g, wanted=["w", "x", "w"])
+        np.testing.assert_array_equal(twice[0], once[0])
+        np.testing.assert_array_equal(twice[1], dx)
+        self.assert_refused(ValueError, "grad has the shape (5, 6), and the output (6, 5)", op.gradients, x, w, grad=g.T)
+        self.assert_refused(TypeError, "has 2 outputs, and grad has 1 arrays", kiln.op("(x, x * x)").gradients, x, grad=(g,))
+        kept, = kiln.op("sum(x)").gradients(x, grad=np.full((6, 1), 2.0))  # with the axis
+        np.testing.assert_array_equal(kept, np.full((6, 5), 2.0))
+
+    def test_gradients_of_the_number_of_an_element(self):
+        x = values(4, 5, dtype=np.float64)
+        got, = kiln.op("remainder(index, 5) <= quotient(index, 5) ? x * x : -1").gradients(x)
+        np.testing.assert_array_equal(got, np.tril(2 * x))
+        kiln.define_op("python_first(x) = index < 3 ? x : 0")  # the axis's, where one is reduced
+        np.testing.assert_allclose(kiln.op("sum(python_first(x))")(x), x[:, :3].sum(1))
+        np.testing.assert_array_equal(kiln.op("python_first(x)")(x), np.where(np.arange(20).reshape(4, 5) < 3, x, 0))
+
+    def test_gradients_are_kept_once(self):
+        op = kiln.op("softmax(x) * 3")
+        before = len(kiln._library._definitions)
+        for rows in range(2, 8):
+            op.gradients(values(rows, 5))
+        self.assertEqual(len(kiln._library._definitions), before + 1)
 
     def test_gradients_as_pytorchs(self):
         for text, x, want in (("relu(x)", [-1, 0, 2], [0, 0, 1]), ("relu6(x)", [0, 6, 3], [0, 0, 1]),

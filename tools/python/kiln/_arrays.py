@@ -78,6 +78,10 @@ class Arrays:
         """A context in which to launch; None: any."""
         return None
 
+    def on(self, array):
+        """A context in which the library computes on the array's device."""
+        return contextlib.nullcontext()
+
 
 class NumPy(Arrays):
     """Arrays of NumPy, on the cpu."""
@@ -92,7 +96,7 @@ class NumPy(Arrays):
         """All that a plan depends on; None: make one for this call alone."""
         key = []
         for a in arrays:
-            if not isinstance(a, self.type):
+            if not isinstance(a, self.type) or type(a) not in _kinds:  # it may have a mask
                 return None
             key.append((a.dtype, a.shape, a.strides, a.flags.num))
         return tuple(key)

@@ -38,6 +38,9 @@ class CuPy(NumPy):
     def stream(self, device):
         return cupy.cuda.get_current_stream(device).ptr
 
+    def on(self, array):
+        return cupy.cuda.Device(array.device.id) if self.several else super().on(array)
+
     def guard(self, device):
         """Results are made on the current device, and the default stream is that of it."""
         return (lambda: cupy.cuda.Device(device)) if self.several else None

@@ -4,13 +4,16 @@ import ctypes
 from ctypes import byref, c_void_p
 
 from ._blocks import dense_strides, find_outputs, make_block
-from ._library import define, lib, mine, must, session
+from ._library import define_gradient, lib, mine, must, session
+
+PLANS_MAX = 1024  # of an op
 
 
 class Gradient:
     """The op that gives the gradients of some inputs, for arrays of some types and shapes."""
 
     def __init__(self, op, facts, wanted):
+        from ._ops import op as op_of  # which imports this module
         self.session, call, count = session(), c_void_p(), len(facts)
         words, self.keep = make_block(facts)
 
@@ -21,13 +24,22 @@ class Gradient:
             finally:
                 lib.kiln_text_free(call)
 
-        self.op = type(op)(define(derive))  # in a child of fork, too
-        # The shapes of the outputs with the axis that the op reduces.
+        self.op = op_of(define_gradient(derive))
+        # The shapes of the outputs, and those with the axis that the op reduces.
         most = max(len(shape) for _, shape, _, _ in facts)
-        outputs = find_outputs(op.spec, words, count)
+        outputs = kept = find_outputs(op.spec, words, count)
         if any(len(shape) < most for _, shape in outputs):
-            outputs = find_outputs(op.spec + b" keep=1", words, count)
-        self.shapes = [shape for _, shape in outputs]
+            kept = find_outputs(op.spec + b" keep=1", words, count)
+        self.shapes = [(shape, with_axis) for (_, shape), (_, with_axis) in zip(outputs, kept)]
+
+    def fit(self, kind, grads):
+        """The gradients of the outputs with the axis that the op reduces."""
+        if len(grads) != len(self.shapes):
+            raise TypeError(f"the op has {len(self.shapes)} outputs, and grad has {len(grads)} arrays")
+        for grad, shapes in zip(grads, self.shapes):
+            if tuple(grad.shape) not in shapes:
+                raise ValueError(f"grad has the shape {tuple(grad.shape)}, and the output {shapes[0]}")
+        return [kind.reshape(grad, shape) for grad, (_, shape) in zip(grads, self.shapes)]
 
 
 def gradients(op, kind, inputs, grads, numbers, wanted):
@@ -36,9 +48,10 @@ def gradients(op, kind, inputs, grads, numbers, wanted):
     key = wanted, *((code, shape) for code, shape, _, _ in facts)
     found = op.gradients_by_key.get(key)
     if found is None or found.session is not session():
+        if len(op.gradients_by_key) >= PLANS_MAX:  # shapes may go on changing
+            op.gradients_by_key.clear()
         found = op.gradients_by_key[key] = Gradient(op, facts, wanted)
-    grads = [kind.reshape(grad, shape) for grad, shape in zip(grads, found.shapes)]
-    results = found.op(*grads, *inputs, **dict(zip(found.op.scalars, numbers)))
+    results = found.op(*found.fit(kind, grads), *inputs, **dict(zip(found.op.scalars, numbers)))
     results = results if isinstance(results, tuple) else (results,)
     chosen = [array for k, array in enumerate(inputs) if wanted >> k & 1]
     return [kind.fit(result, array) for result, array in zip(results, chosen)]

@@ -19,7 +19,7 @@ class JAX(Arrays):
     def key(self, arrays):
         key = []
         for a in arrays:
-            if not isinstance(a, self.type) or isinstance(a, jax.core.Tracer):
+            if not isinstance(a, self.type) or isinstance(a, jax.core.Tracer) or len(a.devices()) != 1:
                 return None
             key.append((a.dtype, a.shape, self._index(a)))
         return tuple(key)

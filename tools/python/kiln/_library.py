@@ -21,7 +21,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_
           "uint8", "bool")
 REAL = range(1, 7)  # the numbers of those that are real
 DIMS_MAX, OUTPUTS_MAX = 32, 8
-OK, EINVAL, EOP = 0, -1, -4
+OK, EINVAL, EOP, EALIGN = 0, -1, -4, -14
 ROLE_IN, ROLE_SCALAR = 1, 4
 ARG_VALUE = 2
 
@@ -29,9 +29,15 @@ ARG_VALUE = 2
 class Error(RuntimeError):
     """A failure of Kiln, with its message and the compiler's log. `status` is the number of a kiln_status."""
 
-    def __init__(self, message, status, log):
+    status: int
+    log: str
+
+    def __init__(self, message: str, status: int, log: str) -> None:
         super().__init__(f"{message}\n{log}".rstrip())
-        self.status, self.log = status, log
+        self.message, self.status, self.log = message, status, log
+
+    def __reduce__(self):  # a process pool sends it
+        return Error, (self.message, self.status, self.log)
 
 
 def _struct(**fields):
@@ -79,8 +85,8 @@ def _load():
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
             "get": "pppp", "program_kernel": "ppsp", "kernel_get_info": "pp", "push_wait": "pnppp", "launch": "pppnpnpp", "report_clear": "p",
-            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "apply_parts": "pppsp", "text_free": "p", "sync": "pp", "op_define": "psp", "template_define": "psspp",
-            "template_load": "pspp"}.items():
+            "apply": "pspnpnpnpp", "apply_outputs": "pnppspnp", "apply_gradient": "ppspnnp", "apply_parts": "pppsp", "text_free": "p", "sync": "pp", "op_define": "psp",
+            "template_define": "psspp"}.items():
         getattr(loaded, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     loaded.kiln_version.restype = c_char_p
     return loaded
@@ -178,10 +184,21 @@ atexit.register(_wait_for_pushes)
 
 
 def define(make):
-    """Calls make(session) now, and for each later session. Returns what it gives now."""
-    made = make(session())
+    """Calls make(session) now, and for each later session."""
+    make(session())
     _definitions.append(make)
-    return made
+
+
+_derived = set()  # texts of gradients, which a later session derives anew
+
+
+def define_gradient(derive):
+    """The text of an op that derive(session) defines, now and for each later session."""
+    text = derive(session())
+    if text not in _derived:
+        _derived.add(text)
+        _definitions.append(derive)
+    return text
 
 
 def params(signature):

@@ -5,16 +5,14 @@ import re
 import struct
 from ctypes import addressof
 from threading import get_ident
+from typing import Any, Optional, Sequence
 
 from . import _arrays
 from ._arrays import find_torch, kind_of
 from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
-from ._gradients import gradients
-from ._library import (EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, parts_of,
+from ._gradients import PLANS_MAX, gradients
+from ._library import (EALIGN, EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, parts_of,
                        session, spec_params)
-
-
-PLANS_MAX = 1024  # of an op
 
 
 class Plan:
@@ -87,7 +85,11 @@ _apply = lib.kiln_apply
 class Op:
     """f(x, ..., out=None, **scalars): computes an op on arrays. See op."""
 
-    def __init__(self, text):
+    text: str
+    inputs: "tuple[str, ...]"   # the names of its arrays
+    scalars: "tuple[str, ...]"  # and of the numbers that each call gives
+
+    def __init__(self, text: str) -> None:
         self.text = text
         self.spec = f"op={text}".encode()
         params = spec_params(f"op={text}")
@@ -106,7 +108,10 @@ class Op:
     def __repr__(self):
         return f"kiln.op({self.text!r})"
 
-    def __call__(self, *inputs, out=None, **named):
+    def __reduce__(self):  # a copy is the same op, and another process makes its own
+        return op, (self.text,)
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         numbers = ()
         if named or len(inputs) != self.input_count or self.scalar_count > 0:
             inputs, numbers = self._bind(inputs, named)
@@ -147,11 +152,15 @@ class Op:
             if of_outs is not None:
                 for array in outs:
                     kind.check_out(array)
-        plan = self._plans.get(key)
+        results, plan = None, self._plans.get(key)
         if plan is not None and plan.session is session():
-            results = plan.run(inputs, outs, numbers)
-            self._keep_in_c(plan, inputs)
-        else:
+            try:
+                results = plan.run(inputs, outs, numbers)
+                self._keep_in_c(plan, inputs)
+            except Error as error:
+                if error.status != EALIGN or plan.copies:  # no key of tensors says how they are aligned
+                    raise
+        if results is None:
             results = self._first(kind, key, inputs, outs, numbers)
         if outs is not None:
             for array in outs:
@@ -174,15 +183,19 @@ class Op:
             raise TypeError(f"{self} misses {', '.join(missing)}")
         return tuple(arrays[name] for name in self.inputs), tuple(float(arrays[name]) for name in self.scalars)
 
-    def gradients(self, *inputs, grad=None, wanted=None, **named):
+    def gradients(self, *inputs: Any, grad: Any = None, wanted: "Optional[Sequence[str]]" = None,
+                  **named: Any) -> "tuple[Any, ...]":
         """The gradients of inputs: the sum over the outputs of their gradients times their derivatives.
 
         grad: those of the outputs, an array or a tuple; None: ones. wanted: names of inputs; None: all of real numbers.
         Returns a tuple of arrays of the types and shapes of the wanted inputs. One kernel computes them, but for sums
         over dimensions along which an input was repeated."""
         inputs, numbers = self._bind(inputs, named)
-        kind = kind_of(inputs[0])
-        inputs = list(map(kind.prepare, inputs))
+        kind = self._one_kind(inputs)
+        with kind.on(inputs[0]):
+            return self._gradients(kind, list(map(kind.prepare, inputs)), numbers, grad, wanted)
+
+    def _gradients(self, kind, inputs, numbers, grad, wanted):
         names = [name for name, array in zip(self.inputs, inputs) if kind.is_real(array)] if wanted is None else wanted
         for name in names:
             if name not in self.inputs or not kind.is_real(inputs[self.inputs.index(name)]):
@@ -192,7 +205,7 @@ class Op:
             grad = tuple(map(kind.ones_like, results if isinstance(results, tuple) else (results,)))
         if self.parts:
             return self._gradients_of_parts(kind, inputs, grad, numbers, names)
-        bits = sum(1 << self.inputs.index(name) for name in names)
+        bits = sum(1 << self.inputs.index(name) for name in set(names))
         found = gradients(self, kind, inputs, grad if isinstance(grad, (tuple, list)) else (grad,), numbers, bits)
         by_name = dict(zip([name for name in self.inputs if name in names], found))
         return tuple(by_name[name] for name in names)
@@ -207,13 +220,24 @@ class Op:
 
     def _first(self, kind, key, inputs, outs, numbers):
         """The first call for a key: on copies without gaps, where the library refuses the arrays as they lie."""
-        for array in (*inputs, *(outs or ())):
-            if kind_of(array) is not kind:
-                raise TypeError(f"{self} takes arrays of one library, got {type(array).__name__} and "
-                                f"{type(inputs[0] if inputs else outs[0]).__name__}")
+        self._one_kind((*inputs, *(outs or ())))
         for array in outs or ():
             kind.check_out(array)
-        inputs = list(map(kind.prepare, inputs))
+            if not kind.is_strided(array):
+                raise ValueError("elements of out lie between multiples of their size")
+        with kind.on(inputs[0] if inputs else outs[0]):
+            return self._plan(kind, key, list(map(kind.prepare, inputs)), outs, numbers)
+
+    def _one_kind(self, arrays):
+        """How to handle arrays that are all of one library."""
+        kind = kind_of(arrays[0])
+        for array in arrays:
+            if kind_of(array) is not kind:
+                raise TypeError(f"{self} takes arrays of one library, got {type(array).__name__} and "
+                                f"{type(arrays[0]).__name__}")
+        return kind
+
+    def _plan(self, kind, key, inputs, outs, numbers):
         try:
             if all(map(kind.is_strided, inputs)):
                 plan = Plan(self, kind, inputs, outs)
@@ -221,7 +245,7 @@ class Op:
                 self._keep_in_c(plan, inputs)
                 return self._keep(key, plan, results)
         except Error as error:
-            if error.status not in (EINVAL, EOP) or all(map(kind.is_contiguous, inputs)):
+            if error.status not in (EINVAL, EOP, EALIGN) or all(map(kind.is_contiguous, inputs)):
                 raise
         inputs = list(map(kind.contiguous, inputs))
         plan = Plan(self, kind, inputs, outs)
@@ -233,7 +257,7 @@ class Op:
             plan.keep_in(self._calls, inputs)
 
     def _keep(self, key, plan, results):
-        if len(self._plans) == PLANS_MAX:  # shapes may go on changing
+        if len(self._plans) >= PLANS_MAX:  # shapes may go on changing
             self._plans.clear()
         if key is not None:
             self._plans[key] = plan
@@ -241,7 +265,7 @@ class Op:
 
 
 @functools.lru_cache(maxsize=None)
-def op(text):
+def op(text: str) -> Op:
     """Returns a function of arrays that computes an op.
 
     text: an op of docs/ops.md, "hardtanh(-1,1)", or an expression, "gelu(x + b) * gate". Fields of a spec may follow,
@@ -256,12 +280,12 @@ def op(text):
     return Op(text)
 
 
-def define_op(definition):
+def define_op(definition: str) -> None:
     """Defines an op for the process: "twice(x) = x + x", "scaled(x; by=2) = x * by". docs/ops.md has the language."""
     define(lambda service: must(lib.kiln_op_define(service.service, definition.encode(), mine.pointer)))
 
 
-def define_template(text, cpu_text=None):
+def define_template(text: str, cpu_text: "Optional[str]" = None) -> None:
     """Defines a template for the process from a .cu text and that of its cpu twin; op("relu6 template=NAME") takes it.
 
     The kernel runs with the rights of the process: define only trusted text. docs/templates.md has the declarations."""

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from ctypes import addressof, c_char_p, c_void_p, sizeof
+from typing import Any, Callable, Optional, Sequence, Union
 
 from ._arrays import kind_of
 from ._library import ARG_VALUE, Arg, Grid, Source, get_function, get_source, lib, mine, must, session
@@ -19,9 +20,17 @@ _NO_EFFECT = {"extra_cflags": "no C++ is compiled", "extra_ldflags": "nothing is
               "build_directory": "code is kept in Kiln's cache (KILN_CACHE_DIR)",
               **dict.fromkeys(("with_cuda", "is_python_module", "with_pytorch_error_handling", "keep_intermediates",
                                "use_pch", "no_implicit_headers"))}  # nor has leaving these out
+_Extent = Union[int, Sequence[int]]  # of a grid or a block
+_Texts = Union[str, Sequence[str]]
 _INTEGERS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
 _FLOATS = {4: ctypes.c_float, 8: ctypes.c_double}
 _CTYPES = (ctypes.Structure, ctypes.Union, ctypes.Array, ctypes._SimpleCData)
+
+
+def _is_number(argument):
+    """Whether it is a number of NumPy's types, such as an element of an array."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(argument, numpy.generic)
 
 
 def _array_kind(argument):
@@ -39,10 +48,12 @@ class Function:
     def __init__(self, module, name):
         self.module, self.name = module, name
 
-    def __getitem__(self, shape):
+    def __getitem__(self, shape: "tuple[Any, Any]") -> "Callable[..., None]":
         return functools.partial(self, *shape)
 
-    def __call__(self, grid, block, *arguments, shared=0, stream=None, cluster=None, cooperative=False):
+    def __call__(self, grid: "_Extent", block: "_Extent", *arguments: Any, shared: int = 0, stream: Any = None,
+                 cluster: "Optional[_Extent]" = None, cooperative: bool = False) -> None:
+        arguments = [argument.item() if _is_number(argument) else argument for argument in arguments]
         kinds = [_array_kind(argument) for argument in arguments]
         kind = next(filter(None, kinds), None)
         index = self._device(arguments, kinds)
@@ -61,6 +72,8 @@ class Function:
         guard = kind.guard(index) if kind else None
         with guard() if guard else contextlib.nullcontext():
             must(lib.kiln_launch(kernel, ctypes.byref(how), None, 0, args, count, stream, mine.pointer))
+        if kind and kind.finish:
+            kind.finish(index)
 
     def _device(self, arguments, kinds):
         """The device of all arrays; that of the module where there are none."""
@@ -94,10 +107,10 @@ class Module:
         self._source, self._keep, self._index, self._verbose = source, keep, index, verbose
         self._session, self._programs, self._loaded, self._functions = None, {}, {}, {}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Function:
         return self._functions.setdefault(name, Function(self, name))
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Function:
         if name.startswith("_"):
             raise AttributeError(f"write module[{name!r}] for a function of that name")
         return self[name]
@@ -124,8 +137,9 @@ def _current_device():
     return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
 
 
-def load_inline(name, cuda_sources, functions=None, *, cpp_sources=None, extra_cuda_cflags=None,
-                extra_include_paths=None, verbose=False, **others):
+def load_inline(name: str, cuda_sources: "_Texts", functions: "Optional[_Texts]" = None, *, cpp_sources: Any = None,
+                extra_cuda_cflags: "Optional[Sequence[str]]" = None, extra_include_paths: "Optional[Sequence[Any]]" = None,
+                verbose: bool = False, **others: Any) -> Module:
     """Compiles CUDA text for the current device, or finds it in Kiln's cache, and returns a module of its functions.
 
     `functions` names __global__ functions, templates as "scale<float, 4>"; None: every extern "C" function. They are

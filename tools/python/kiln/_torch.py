@@ -10,6 +10,11 @@ from ._gradients import gradients
 from ._library import DTYPES, add_array_type
 
 
+# Words that count dimensions or elements, and those that do so from the last dimension on: a batch lies in front.
+_COUNTS = re.compile(r"\b(axis|index|reduce)\b")
+_FROM_THE_END = re.compile(r"\baxis\s*=\s*(?:-\d+|\(\s*-\d+(?:\s*,\s*-\d+)*\s*\))")
+
+
 def _record_function(kind):
     """The function of autograd that calls an op and, backwards, its gradient. The graph of that can be made, too."""
     torch = kind.torch
@@ -29,13 +34,17 @@ def _record_function(kind):
         @staticmethod
         def vmap(info, dims, op, numbers, *inputs):
             """The call on all members of a batch, along a dimension in front of those of the op."""
-            if re.search(r"\b(axis|index|keep|reduce)\b", op.text):
-                raise RuntimeError(f"torch.vmap does not take {op}: its text counts dimensions or elements")
             given = [(t, None if d is None else t.movedim(d, 0)) for t, d in zip(inputs, dims[2:])]
-            most = max(t.dim() if batch is None else t.dim() - 1 for t, batch in given)
+            extents = max(t.dim() if batch is None else t.dim() - 1 for t, batch in given)
+            most = max(extents, 1)  # a number is an axis of one element
+            axes = [int(axis) for found in _FROM_THE_END.findall(op.text) for axis in re.findall(r"-\d+", found)]
+            if _COUNTS.search(_FROM_THE_END.sub("", op.text)) or min(axes, default=-1) < -most:
+                raise RuntimeError(f"torch.vmap does not take {op}: its text counts dimensions from the front, or elements")
             results = Recorded.apply(op, numbers, *(
                 t if batch is None else batch.reshape(len(batch), *[1] * (most + 1 - batch.dim()), *batch.shape[1:])
                 for t, batch in given))
+            if extents == 0:
+                results = tuple(t.reshape(-1) for t in results) if isinstance(results, tuple) else results.reshape(-1)
             return results, (0,) * len(results) if isinstance(results, tuple) else 0
 
         @staticmethod
@@ -47,6 +56,20 @@ def _record_function(kind):
             return None, None, *(next(found) if one else None for one in wanted)
 
     return Recorded
+
+
+def _hint(extent):
+    """The extent for which torch.compile compiles code that others may share."""
+    hint = extent if isinstance(extent, int) else getattr(extent.node, "hint", None)
+    return int(extent if hint is None else hint)
+
+
+def _symbolic(shape, with_axis, extents):
+    """The shape of a result in the extents of its inputs. The axis that is reduced has 1 in `with_axis`, or is left out."""
+    found = [extent if _hint(extent) == one else one for extent, one in zip(extents, with_axis)]
+    if len(shape) < len(with_axis):
+        found = [extent for extent, one in zip(found, with_axis) if one != 1]
+    return found if tuple(map(_hint, found)) == tuple(shape) else shape
 
 
 def _register(kind):
@@ -65,10 +88,14 @@ def _register(kind):
 
     @apply.register_fake
     def _(text, inputs, scalars):
-        shapes = [tuple(map(int, t.shape)) for t in inputs]
+        shapes = [tuple(map(_hint, t.shape)) for t in inputs]
         words, _keep = make_block([(kind.codes[t.dtype], shape, dense_strides(shape), -1) for t, shape in zip(inputs, shapes)])
-        return [inputs[0].new_empty(shape, dtype=kind.dtypes[code])
-                for code, shape in find_outputs(op(text).spec, words, len(inputs))]
+        extents = torch.broadcast_shapes(*(t.shape for t in inputs))
+        outputs = kept = find_outputs(op(text).spec, words, len(inputs))
+        if any(len(shape) < len(extents) for _, shape in outputs):
+            kept = find_outputs(op(text).spec + b" keep=1", words, len(inputs))
+        return [inputs[0].new_empty(_symbolic(shape, with_axis, extents), dtype=kind.dtypes[code])
+                for (code, shape), (_, with_axis) in zip(outputs, kept)]
 
     @torch.library.custom_op("kiln::gradient", mutates_args=(),
                              schema="(str text, Tensor[] grads, Tensor[] inputs, float[] scalars, int wanted) -> Tensor[]")
@@ -92,7 +119,7 @@ def _register(kind):
                  for g, (shape, dtype) in zip(grads, ctx.results)]
         bits = sum(1 << k for k, one in enumerate(needed) if one)
         found = iter(torch.ops.kiln.gradient(ctx.text, grads, list(inputs), ctx.scalars, bits))
-        return None, [next(found) if one else None for one in needed], [None] * len(ctx.scalars)
+        return None, [next(found) if one else None for one in needed], None if ctx.scalars else []
 
     apply.register_autograd(backward, setup_context=set_up)
 
@@ -115,7 +142,7 @@ class Torch(Arrays):
         self.in_c = all([add_array_type(tensor_type, "requires_grad", torch.is_grad_enabled, torch.Tensor.is_neg)
                          for tensor_type in (torch.Tensor, torch.nn.Parameter)])
         self.recorded = _record_function(self)
-        self.is_batched = getattr(getattr(torch._C, "_functorch", None), "is_batchedtensor", lambda tensor: False)
+        self.is_wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False)
         compiler = getattr(torch, "compiler", None)
         self.is_traced = getattr(compiler, "is_compiling", lambda: False)
         if hasattr(torch, "library") and hasattr(torch.library, "custom_op"):
@@ -168,10 +195,10 @@ class Torch(Arrays):
         return results[0] if len(results) == 1 else tuple(results)
 
     def records(self, tensors):
-        """Whether a call is recorded for gradients, or made for a batch by torch.vmap."""
+        """Whether a call is recorded for gradients, or made within a transform of torch.func."""
         try:
             return (any([t.requires_grad for t in tensors]) and self.torch.is_grad_enabled() or
-                    any(map(self.is_batched, tensors)))
+                    any(map(self.is_wrapped, tensors)))
         except (AttributeError, TypeError):  # an array of another library, which is refused later
             pass
         return False
@@ -190,10 +217,10 @@ class Torch(Arrays):
             self.torch.autograd.graph.increment_version(tensor)  # as every in-place operation of torch does
 
     def is_contiguous(self, tensor):
-        return tensor.is_contiguous()
+        return tensor.is_contiguous() and tensor.data_ptr() % tensor.element_size() == 0
 
     def contiguous(self, tensor):
-        return tensor.contiguous()
+        return tensor if self.is_contiguous(tensor) else tensor.clone(memory_format=self.torch.contiguous_format)
 
     def stream(self, device):
         return None if device < 0 else self.raw_stream(device)
