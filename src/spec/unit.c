@@ -293,8 +293,8 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
     kiln__text_append(out, "\n");
-    if (template->origin !=
-        NULL) /* other bytes are another unit, so that all code that is found was compared with them */
+    /* Other bytes are another unit, so that all code that is found was compared with them. */
+    if (template->origin != NULL)
         kiln__text_printf(out, "// arguments of %s bytes\n#line 4 \"kiln\"\n", unit->arguments);
     append_defines(out, spec, &typing, unit->rule.tile);
     kiln__text_append(out, "\n");
