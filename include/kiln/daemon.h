@@ -12,7 +12,7 @@ typedef struct kiln_serve_options {
     size_t size;
     const kiln_options *service; /* of the daemon's service, and kiln_options.socket, where it listens; NULL: defaults.
                                     isolate is KILN_ISOLATE_ALWAYS where it is not set */
-    uint32_t idle_s;             /* it ends after so many seconds without a request; 0: never */
+    uint32_t idle_s;             /* it ends after so many seconds without a request other than for figures; 0: never */
     void (*ready)(void *data, const char *socket); /* called once it listens; may be NULL */
     void *data;
 } kiln_serve_options;

@@ -121,12 +121,12 @@ static void handle(kiln__connection *connection, const char *bytes, size_t lengt
     kiln__unit unit = { 0 };
     bool good = kiln__frame_decode(&frame, bytes, length) == KILN__FRAME_GOOD;
     server->figures.requests++;
-    server->active_ns = server->now_ns;
     connection->asked_ns = server->now_ns;
     if (good && frame.type == KILN__DAEMON_ASK_FIGURES) {
         kiln__server_answer_figures(connection);
         return;
     }
+    server->active_ns = server->now_ns; /* figures alone keep no daemon */
     if (good && frame.type == KILN__DAEMON_STOP) {
         connection->stops = true;
         kiln__server_drain(server, "told to by a host");

@@ -80,7 +80,7 @@ typedef struct kiln__server {
     kiln__text ends;          /* descriptors of hosts that wait for the end */
     uint64_t idle_ns;
     uint64_t now_ns;    /* when the loop last had something to do */
-    uint64_t active_ns; /* when there was last a request */
+    uint64_t active_ns; /* when there was last a request other than for figures */
     uint64_t told_ns;   /* when the log last had a refusal */
     bool draining, closed;
     bool waits_for_spare;    /* a connection is not accepted, for want of memory */

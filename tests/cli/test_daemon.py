@@ -278,6 +278,13 @@ class Life(DaemonTest):
             self.assertIsNone(receive(silent))
         self.assertGreater(time.monotonic() - start, 8)
 
+    def test_figures_do_not_keep_it(self):
+        daemon, start = self.serve("--idle", "2"), time.monotonic()
+        while daemon.poll() is None and time.monotonic() < start + 60:
+            self.kiln("status", status=None)
+            time.sleep(0.1)
+        self.assertEqual(daemon.returncode, 0)
+
     def test_it_takes_the_socket_of_systemd(self):
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.socket)
