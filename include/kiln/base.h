@@ -227,9 +227,9 @@ typedef struct kiln_options {
                                   KILN_SOCKET; else kiln/socket in XDG_RUNTIME_DIR, else daemon/HOSTNAME in cache_dir;
                                   "": none is asked. docs/daemon.md has the details */
     kiln_switch start_daemon;  /* KILN_ON: one is started where none listens; KILN_START_DAEMON; else KILN_OFF */
-    uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel, and again for another
-                                  machine; else 30 s. For a process the time in which this one or the machine is stopped
-                                  does not count */
+    uint32_t lock_wait_ms;     /* longest wait for another process that compiles the same kernel, again for another
+                                  machine, and for each of two answers of the daemon; else 30 s. For a process the time
+                                  in which this one or the machine is stopped does not count */
 
     /* Compile workers */
     kiln_isolate isolate;
@@ -306,7 +306,7 @@ typedef struct kiln_stats {
     /* The remote */
     uint64_t remote_gets;     /* entries asked for */
     uint64_t remote_skipped;  /* questions not asked, because the server failed a moment before */
-    uint64_t remote_failures; /* questions without an answer in time, or with one that is none */
+    uint64_t remote_failures; /* questions without an answer in time, or with a malformed one */
     uint64_t remote_refused;  /* entries without a good signature, or damaged */
     uint64_t remote_pushes, remote_push_failures;
     uint64_t remote_leases;      /* compiles that this service did for all machines */

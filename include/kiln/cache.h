@@ -1,7 +1,8 @@
 /* The user's store on disk: inspect it, shrink it, move entries between machines.
  *
  * Gets need none of this: a service finds, keeps and evicts entries by itself. Other processes may use the store during
- * any call. Every function returns KILN_ENOENT if the service has no store on disk, and blocks for its file work.
+ * any call. Every function blocks for its file work. All but kiln_push_wait return KILN_ENOENT if the service has no
+ * store on disk.
  * docs/cache-format.md describes the files. */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H

@@ -196,7 +196,7 @@ typedef struct kiln_program_info {
     const char *target;                         /* "sm_90" or "cpu" */
     const char *device;                         /* "cuda:0"; "": not loaded */
     kiln_origin origin;                         /* of the code, when the service first got it */
-    const char *origin_name;                    /* "compiled", "memory", "disk", "pack" or "shared" */
+    const char *origin_name;                    /* "compiled", "memory", "disk", "pack", "shared", "remote" */
     double compile_ms;                          /* in the compiler; 0: not compiled */
     const kiln_function_info *const *functions; /* also a source's variables, "&table" */
     size_t function_count;

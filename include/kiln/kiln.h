@@ -15,7 +15,7 @@
  *     kiln_spec_free(spec);
  *     kiln_close(service);
  *
- * This header includes all others:
+ * This header includes all others but <kiln/dlpack.h>:
  *
  *     <kiln/base.h>    statuses, reports, the service, and the rules for all headers
  *     <kiln/kernel.h>  specs, requests, programs, kernels, launches, queues, user-defined ops and templates,
@@ -24,7 +24,8 @@
  *     <kiln/tensor.h>  tensors, and ops on them
  *     <kiln/device.h>  devices and their memory
  *     <kiln/tune.h>    tuning, verification, timing, live handles, wisdom
- *     <kiln/cache.h>   the store on disk */
+ *     <kiln/cache.h>   the store on disk
+ *     <kiln/daemon.h>  the daemon and its figures */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 

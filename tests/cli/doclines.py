@@ -32,6 +32,7 @@ RUN_ELSEWHERE = [
     (r"apt-get install |ldconfig$", "tests/consume/readme.py", '"ldconfig"'),
     (r"pip install \S*tools/python", "tests/consume/wheel.py", '"install", "numpy"'),
     (r"python -m kiln ", "tests/consume/wheel.py", '"-m", "kiln"'),
+    (r"kiln warm --manifest \S+ --target \S+ --push( |$)", "tests/cli/test_remote.py", 'self.warm(SIX, self.url, "--push")'),
     (r"man kiln$", "tests/consume/run.sh", "share/man/man1/kiln.1"),
 ]
 
