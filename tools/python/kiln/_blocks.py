@@ -35,3 +35,11 @@ def find_outputs(spec, words, count):
     found, number = (Output * OUTPUTS_MAX)(), c_size_t()
     must(lib.kiln_apply_outputs(found, OUTPUTS_MAX, byref(number), session().service, spec, words, count, mine.pointer))
     return [(out.dtype, tuple(out.shape[:out.ndim])) for out in found[:number.value]]
+
+
+def find_outputs_with_axis(spec, words, count, dims):
+    """The types and shapes of the outputs, and their shapes with the axis that the op reduces. dims: of the inputs."""
+    outputs = kept = find_outputs(spec, words, count)
+    if any(len(shape) < dims for _, shape in outputs):
+        kept = find_outputs(spec + b" keep=1", words, count)
+    return [(code, shape, with_axis) for (code, shape), (_, with_axis) in zip(outputs, kept)]

@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import byref, c_void_p
 
-from ._blocks import dense_strides, find_outputs, make_block
+from ._blocks import dense_strides, find_outputs_with_axis, make_block
 from ._library import define_gradient, lib, mine, must, session
 
 PLANS_MAX = 1024  # of an op
@@ -25,12 +25,8 @@ class Gradient:
                 lib.kiln_text_free(call)
 
         self.op = op_of(define_gradient(derive))
-        # The shapes of the outputs, and those with the axis that the op reduces.
         most = max(len(shape) for _, shape, _, _ in facts)
-        outputs = kept = find_outputs(op.spec, words, count)
-        if any(len(shape) < most for _, shape in outputs):
-            kept = find_outputs(op.spec + b" keep=1", words, count)
-        self.shapes = [(shape, with_axis) for (_, shape), (_, with_axis) in zip(outputs, kept)]
+        self.shapes = [shapes for _, *shapes in find_outputs_with_axis(op.spec, words, count, most)]
 
     def fit(self, kind, grads):
         """The gradients of the outputs with the axis that the op reduces."""

@@ -5,7 +5,7 @@ import operator
 import re
 
 from ._arrays import Arrays
-from ._blocks import dense_strides, find_outputs, make_block
+from ._blocks import dense_strides, find_outputs_with_axis, make_block
 from ._gradients import gradients
 from ._library import DTYPES, add_array_type
 
@@ -91,11 +91,9 @@ def _register(kind):
         shapes = [tuple(map(_hint, t.shape)) for t in inputs]
         words, _keep = make_block([(kind.codes[t.dtype], shape, dense_strides(shape), -1) for t, shape in zip(inputs, shapes)])
         extents = torch.broadcast_shapes(*(t.shape for t in inputs))
-        outputs = kept = find_outputs(op(text).spec, words, len(inputs))
-        if any(len(shape) < len(extents) for _, shape in outputs):
-            kept = find_outputs(op(text).spec + b" keep=1", words, len(inputs))
+        outputs = find_outputs_with_axis(op(text).spec, words, len(inputs), len(extents))
         return [inputs[0].new_empty(_symbolic(shape, with_axis, extents), dtype=kind.dtypes[code])
-                for (code, shape), (_, with_axis) in zip(outputs, kept)]
+                for code, shape, with_axis in outputs]
 
     @torch.library.custom_op("kiln::gradient", mutates_args=(),
                              schema="(str text, Tensor[] grads, Tensor[] inputs, float[] scalars, int wanted) -> Tensor[]")
