@@ -118,6 +118,7 @@ typedef struct bounds {
     uint32_t output;        /* which of the op's outputs the elements are */
     bool single;            /* an element of this output is the one of a row */
     uint64_t line;          /* of an op that reduces, the row whose values are known; UINT64_MAX: none */
+    uint64_t rows_most;     /* of an op that reduces: rows whose elements are compared one by one; 0: all */
     kiln__row_bound row;
 } bounds;
 
@@ -164,6 +165,15 @@ static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
                               kiln__dtype_value(want, i, result));
 }
 
+/* The elements that are compared one by one, of n. */
+static uint64_t count_compared(const bounds *b, uint64_t n)
+{
+    if (b == NULL || b->spec == NULL || b->rows_most == 0)
+        return n;
+    const uint64_t most = b->rows_most * (b->single ? 1 : b->given.columns);
+    return most < n ? most : n;
+}
+
 /* Compares n elements from number `start` of the array on. `within` may be NULL. */
 static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
                              uint64_t start, uint64_t n, const kiln_tolerance *tolerance, bounds *within)
@@ -171,9 +181,12 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
     uint32_t size = array->size;
     kiln__dtype dtype = array->type;
     kiln__fpenv host;
-    out->compared += n;
-    if (memcmp(got, want, n * size) == 0)
+    if (memcmp(got, want, n * size) == 0) {
+        out->compared += n;
         return;
+    }
+    n = count_compared(within, n);
+    out->compared += n;
     kiln__fpenv_enter(&host); /* a host may flush subnormal numbers */
     for (uint64_t k = 0; k < n; k++) {
         const uint64_t i = element_at(within, k);
@@ -325,7 +338,8 @@ typedef struct checking {
     const void *before[KILN__ARGS_MAX]; /* of each array that is read, its values before the launch, on the device */
     const void *saved[KILN__ARGS_MAX];  /* the same in host memory, where the launch changed them; else NULL */
     const void *after[KILN__ARGS_MAX];  /* of each array that is written, the result, on the device */
-    uint64_t most; /* elements, where one depends on those of its index alone; else all are compared */
+    uint64_t most;      /* elements, where one depends on those of its index alone; else all are compared */
+    uint64_t rows_most; /* of an op that reduces: rows that are compared; 0: all */
     const kiln_tolerance *tolerance;
     bool definition; /* also with the op's definition */
     const kiln__watch *watch;
@@ -498,10 +512,10 @@ static kiln_tolerance find_widest(bounds *b, uint64_t elements)
     kiln__fpenv host;
     const uint64_t row =
         b->spec->op->scans ? b->given.columns : 0; /* of a scan the last element is the least certain */
-    const uint64_t most = row > ROWS_MOST ? row : ROWS_MOST;
+    const uint64_t most = row > ROWS_MOST ? row : ROWS_MOST, compared = count_compared(b, elements);
     kiln__fpenv_enter(&host);
     widest.ulp = 2;
-    for (uint64_t k = 0; k < elements && k < most; k++) {
+    for (uint64_t k = 0; k < compared && k < most; k++) {
         double inputs[KILN__INPUTS_MAX];
         const kiln__real_numbers numbers = numbers_of(b, element_at(b, k), inputs);
         const double error = kiln__bound_estimate(b->spec, &numbers, &b->row, b->output).error;
@@ -521,7 +535,7 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
                    !kiln__spec_is_exact(c->spec) && !is_reference(c->device) && kiln__tolerance_is_exact(c->tolerance);
     const void *ins[KILN__ARGS_MAX];
     double scalars[KILN__SCALARS_MAX];
-    bounds within = { .given = { ins, scalars, 1, 1 }, .line = UINT64_MAX };
+    bounds within = { .given = { ins, scalars, 1, 1 }, .line = UINT64_MAX, .rows_most = c->rows_most };
     if (load->size_count > 0)
         within.given.columns = load->sizes[load->size_count > 1 ? 1 : 0];
     if (load->size_count > 2)
@@ -707,12 +721,20 @@ static kiln_status check_second_launch(const kiln__proof *proof, const kiln__fie
                : status;
 }
 
-/* The first rows of a workload: as many as have the elements that the cpu computes. */
+/* How many rows of so many elements the cpu checks. */
+static uint64_t most_rows(uint64_t elements)
+{
+    const uint64_t fit = ROWS_MOST / (elements > 0 ? elements : 1);
+    return fit > 0 ? fit : 1;
+}
+
+/* The first rows of a workload: as many as have the elements that the cpu computes. Rows that lie beside each other
+ * stay together. */
 static kiln__load cut_rows(const kiln__load *load, const kiln__fields *spec)
 {
     kiln__load part = *load;
-    const uint64_t inner = load->size_count > 2 ? load->sizes[2] : 1, cols = load->sizes[1] * inner;
-    const uint64_t fit = ROWS_MOST / (cols > 0 ? cols : 1), most = fit > 0 ? fit : 1;
+    const uint64_t inner = load->size_count > 2 ? load->sizes[2] : 1, cols = load->sizes[1] * inner,
+                   most = most_rows(cols);
     uint32_t out = 0, in = 0;
     part.sizes[0] = load->sizes[0] < most ? load->sizes[0] : most;
     for (uint32_t i = 0; i < part.count; i++) {
@@ -738,6 +760,7 @@ static kiln_status check_on_cpu(kiln__proof *proof, kiln_service *service, const
                    .spec = spec,
                    .widest = reduces ? proof->widest : NULL,
                    .most = KILN__FILL_PERIOD,
+                   .rows_most = reduces ? most_rows(arrays->load.sizes[1]) : 0,
                    .tolerance = &spec->template->tolerance,
                    .watch = watch,
                    .out = &verdict,
