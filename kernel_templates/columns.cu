@@ -12,16 +12,20 @@
 //! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
 //! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : 8 -- threads of a block along the last dimension
 //! param    block  32,64,128,256,512,1024 = max(32, min(min(scans ? min(2048 / vector, 1024) : 512, pow2(cols_hint * across / 4)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1))) -- threads per block
-//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block))) -- blocks that share the axis
+//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, max(cols_hint * across <= 16 * block * (128 / (vector * max(bytes, 4) * max(full, 1))) && full_out + walks > 1 ? (cols_hint * across + block * (128 / (vector * max(bytes, 4) * max(full, 1))) - 1) / (block * (128 / (vector * max(bytes, 4) * max(full, 1)))) : 1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block)))) -- blocks that share the axis
+//! param    elems  0..64 = sm > 0 && full_out + walks > 1 && (cols_hint * across + cluster * block - 1) / (cluster * block) <= 128 / (vector * max(bytes, 4) * max(full, 1)) ? (cols_hint * across + cluster * block - 1) / (cluster * block) : 0 -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! require  ((block / 32 + 2) * (walks - scans) + (block / across + 1) * scans) * across * vector * fold_bytes <= 49152 -- folds must fit the shared memory
 //! tune     cluster 1..16*2        if sm >= 90
 //! tune     across 4..32*2         if sm > 0
 //! tune     block  64..1024*2      if sm > 0
-//! joint    sm > 0
+//! tune     elems  0,1,2,4,8,16,32 if sm > 0
+//! bound    elems * vector * max(bytes, 4) * max(full, 1) <= 256         -- more bytes per thread do not fit its registers
+//! bound    elems == 0 || elems * cluster * block >= cols_hint * across && elems * cluster * block < 2 * cols_hint * across -- an axis that is kept fits its threads, and fills half of them
+//! joint    sm > 0 && elems == 0
 //! grid     outer * ((inner + (across * vector - 1)) / (across * vector)) * cluster
-//! entry    kiln_vector align vector * max(bytes, out_bytes) if inner % vector == 0
+//! entry    kiln_vector align vector * max(bytes, out_bytes) if inner % vector == 0 && (elems == 0 || cols > 0 && cols <= elems * cluster * (block / across))
 //! entry    kiln_scalar align 1
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, rows.h, the ops it
@@ -31,6 +35,7 @@
 #define KILN_ACROSS        16
 #define KILN_BLOCK         256
 #define KILN_VECTOR        4
+#define KILN_ELEMS         8
 #include "rows_example.h"
 #endif
 
@@ -42,8 +47,9 @@ KILN_FOLD_STAGES(KILN_JOIN_LANES)
 /* Joins the folds of all threads, and of all blocks of the cluster, that have the same columns, in each of them. The
  * order depends on the numbers of threads and blocks alone. `parts` has a row for each warp, one for the block, and one
  * for the cluster. All threads call it. */
-template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
+template <typename F> KILN_FN void kiln_gather(F *f)
 {
+    __shared__ F parts[KILN_WARPS + 2][KILN_TILE];
     const unsigned own = threadIdx.x % KILN_ACROSS * KILN_VECTOR;
 #pragma unroll
     for (unsigned j = 0; j < KILN_VECTOR; j++) {
@@ -78,22 +84,31 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
         f[j] = parts[KILN_CLUSTER > 1 ? KILN_WARPS + 1 : KILN_WARPS][own + j];
 }
 
-/* Of input k: the elements that it has for whole columns; those of the thread's columns at a place of the axis; and an
- * element of either. */
+/* Of input k: the elements that it has for whole columns; those that a thread keeps; those of the thread's columns at a
+ * place of the axis; and an element of either. */
 #define KILN_COLUMNS(k)                                                            \
     KILN_TYPE(k) c##k[KILN_VECTOR];                                                \
     for (unsigned j = 0; j < KILN_VECTOR; j++)                                     \
         c##k[j] = KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? x##k[line + side(j)]      \
                   : KILN_LAYOUT##k == KILN_LAYOUT_ONE  ? x##k[0]                   \
                                                        : (KILN_TYPE(k))0;
-#define KILN_WORD(k)                                                                                       \
-    kiln_lanes<KILN_TYPE(k)> w##k;                                                                         \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && words)                                                       \
-        w##k.word = *(const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + begin + at * inner + side(0)); \
-    else if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                           \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) w##k.lane[j] =                        \
-            x##k[begin + at * inner + side(j)];                                                            \
-    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                            \
+#define KILN_KEPT(k) kiln_lanes<KILN_TYPE(k)> h##k[kept && KILN_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_ELEMS : 1];
+#define KILN_READ(k, to)                                                                                 \
+    if (words)                                                                                           \
+        to.word = *(const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + begin + at * inner + side(0)); \
+    else                                                                                                 \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) to.lane[j] = x##k[begin + at * inner + side(j)];
+#define KILN_KEEP(k)                          \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) { \
+        KILN_READ(k, h##k[m])                 \
+    }
+#define KILN_WORD(k)                                  \
+    kiln_lanes<KILN_TYPE(k)> w##k;                    \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && kept) { \
+        w##k.word = h##k[m].word;                     \
+    } else if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) {  \
+        KILN_READ(k, w##k)                            \
+    } else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)     \
         w##k.lane[0] = x##k[at];
 #undef KILN_ELEMENT
 #define KILN_ELEMENT(k)                                              \
@@ -120,28 +135,47 @@ template <typename F> KILN_FN void kiln_gather(F *f, F (*parts)[KILN_TILE])
         out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
     }
 
-#define KILN_COLUMN_STAGE(s)                                                                                       \
-    {                                                                                                              \
-        __shared__ kiln_folds##s parts[KILN_WARPS + 2][KILN_TILE];                                                 \
-        kiln_folds##s f[KILN_VECTOR];                                                                              \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0);                         \
-        _Pragma("unroll 4") for (unsigned long long at = first; at < cols; at += KILN_CLUSTER * KILN_DOWN)         \
-        {                                                                                                          \
-            KILN_ALL(KILN_WORD)                                                                                    \
-            _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)                                           \
-                kiln_take(&f[j], 0, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
-        }                                                                                                          \
-        kiln_gather(f, parts);                                                                                     \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_finish(&f[j], 0, &row[j], cols);         \
+/* The places of the axis that a thread takes, one at a time. In place of one behind the axis it takes place 0, and then
+ * forgets it: without branches a compiler keeps the values that stages and outputs share. */
+#define KILN_EACH_PLACE for (unsigned long long m = 0, i = from; kept ? m < KILN_ELEMS : i < to; m++, i += step)
+#define KILN_PLACE                    \
+    const bool real = !kept || i < to; \
+    const unsigned long long at = KILN_IN_ORDER(real ? i : 0);
+
+#define KILN_TAKE(f)                                                                                          \
+    {                                                                                                         \
+        const auto last = f;                                                                                  \
+        kiln_take(&f, 0, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
+        if (!real)                                                                                            \
+            f = last;                                                                                         \
+    }
+#define KILN_TAKE_PLACES(f)                                                          \
+    _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0); \
+    _Pragma("unroll taken") KILN_EACH_PLACE                                          \
+    {                                                                                \
+        KILN_PLACE                                                                   \
+        KILN_ALL(KILN_WORD)                                                          \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE(f[j]) \
+    }
+#define KILN_COLUMN_STAGE(s)                                                                             \
+    {                                                                                                    \
+        kiln_folds##s f[KILN_VECTOR];                                                                    \
+        KILN_TAKE_PLACES(f)                                                                              \
+        kiln_gather(f);                                                                                  \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_finish(&f[j], 0, &row[j], cols); \
     }
 
-#if defined(KILN_SCANS)
+#if !defined(KILN_SCANS)
+#define KILN_IN_ORDER(i) (i)
+#else
+#define KILN_IN_ORDER(i) (KILN_REVERSE ? cols - 1 - (i) : (i))
 
 /* Of the columns of a thread the folds of its part of the axis: in their place those of all parts before it, in the
  * order of the threads along the axis and of the blocks of the cluster. `parts` has a row for each thread along the
  * axis, and one for all of them. All threads call it. */
-KILN_FN void kiln_scan_parts(kiln_folds_scan *f, kiln_folds_scan (*parts)[KILN_TILE])
+KILN_FN void kiln_scan_parts(kiln_folds_scan *f)
 {
+    __shared__ kiln_folds_scan parts[KILN_DOWN + 1][KILN_TILE];
     const unsigned own = threadIdx.x % KILN_ACROSS * KILN_VECTOR, down = threadIdx.x / KILN_ACROSS;
 #pragma unroll
     for (unsigned j = 0; j < KILN_VECTOR; j++)
@@ -173,43 +207,6 @@ KILN_FN void kiln_scan_parts(kiln_folds_scan *f, kiln_folds_scan (*parts)[KILN_T
     }
 }
 
-#define KILN_TAKE_SCAN(f) kiln_take(&f, 0, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
-#define KILN_IN_ORDER(i)  (KILN_REVERSE ? cols - 1 - (i) : (i))
-
-/* The results: a thread has a part of the axis of its own, which it walks over once for its folds, unless the part is
- * the whole axis, and once from the folds before it on. */
-#define KILN_SCAN                                                                                                     \
-    {                                                                                                                 \
-        __shared__ kiln_folds_scan parts[KILN_DOWN + 1][KILN_TILE];                                                   \
-        kiln_folds_scan f[KILN_VECTOR];                                                                               \
-        const unsigned long long part = (cols + (KILN_CLUSTER * KILN_DOWN - 1)) / (KILN_CLUSTER * KILN_DOWN),         \
-                                 begins = first * part < cols ? first * part : cols,                                  \
-                                 ends = cols - begins < part ? cols : begins + part;                                  \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0);                            \
-        if (KILN_CLUSTER * KILN_DOWN > 1) {                                                                           \
-            _Pragma("unroll 4") for (unsigned long long i = begins; i < ends; i++)                                    \
-            {                                                                                                         \
-                const unsigned long long at = KILN_IN_ORDER(i);                                                       \
-                KILN_ALL(KILN_WORD)                                                                                   \
-                _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE_SCAN(f[j]);                    \
-            }                                                                                                         \
-            kiln_scan_parts(f, parts);                                                                                \
-        }                                                                                                             \
-        _Pragma("unroll 4") for (unsigned long long i = begins; i < ends; i++)                                        \
-        {                                                                                                             \
-            const unsigned long long at = KILN_IN_ORDER(i);                                                           \
-            KILN_ALL(KILN_WORD)                                                                                       \
-            KILN_ALL_OUT(KILN_OUT_WORDS)                                                                              \
-            _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)                                              \
-            {                                                                                                         \
-                const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j];                       \
-                KILN_TAKE_SCAN(f[j]);                                                                                 \
-                KILN_ALL_OUT(KILN_OUT_ELEMENTS)                                                                       \
-            }                                                                                                         \
-            KILN_ALL_OUT(KILN_PUT_WORDS)                                                                              \
-        }                                                                                                             \
-    }
-
 #endif
 
 #undef KILN_PARAMETERS
@@ -218,10 +215,12 @@ KILN_FN void kiln_scan_parts(kiln_folds_scan *f, kiln_folds_scan (*parts)[KILN_T
         unsigned long long inner KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 /* A block has KILN_TILE columns, and a thread KILN_VECTOR of them: a word, or one of every KILN_ACROSS, which
- * neighbouring threads read together. Of the axis a thread has every KILN_DOWN-th place of its block's share. Threads
- * without a column of their own read another one and store nothing. */
-template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
+ * neighbouring threads read together. Of the axis a thread has every KILN_DOWN-th place of its block's share, or, of a
+ * scan, a part. It keeps the elements in registers, or reads them for each stage and the results. Threads without a
+ * column of their own read another one and store nothing. */
+template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
 {
+    constexpr unsigned taken = kept ? KILN_ELEMS : 4, stored = kept ? KILN_ELEMS : 2; /* places of an unrolled loop */
     const unsigned rank = blockIdx.x % KILN_CLUSTER, across = threadIdx.x % KILN_ACROSS;
     const unsigned long long tiles = (inner + (KILN_TILE - 1)) / KILN_TILE, tile = blockIdx.x / KILN_CLUSTER,
                              slab = tile / tiles, left = (tile - slab * tiles) * KILN_TILE,
@@ -231,41 +230,69 @@ template <bool words> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     const auto column = [=](unsigned j) { return words ? across * KILN_VECTOR + j : across + j * KILN_ACROSS; };
     const auto used = [=](unsigned j) { return column(j) < width; };
     const auto side = [=](unsigned j) { return used(j) ? column(j) : words ? j : 0; };
+#if defined(KILN_SCANS)
+    const unsigned long long part = (cols + (KILN_CLUSTER * KILN_DOWN - 1)) / (KILN_CLUSTER * KILN_DOWN),
+                             from = first * part < cols ? first * part : cols,
+                             to = cols - from < part ? cols : from + part, step = 1;
+#else
+    const unsigned long long from = first, to = cols, step = KILN_CLUSTER * KILN_DOWN;
+#endif
     kiln_row row[KILN_VECTOR];
     KILN_ALL(KILN_COLUMNS)
+    KILN_ALL(KILN_KEPT)
 
+    if (kept)
+#pragma unroll
+        for (unsigned m = 0; m < KILN_ELEMS; m++) {
+            const unsigned long long i = from + m * step, at = KILN_IN_ORDER(i < to ? i : 0);
+            KILN_ALL(KILN_KEEP)
+        }
     KILN_FOLD_STAGES(KILN_COLUMN_STAGE)
 #if defined(KILN_SCANS)
-    KILN_SCAN
+    kiln_folds_scan f[KILN_VECTOR];
+    if (KILN_CLUSTER * KILN_DOWN > 1) {
+        KILN_TAKE_PLACES(f)
+        kiln_scan_parts(f);
+    } else
+        for (unsigned j = 0; j < KILN_VECTOR; j++)
+            kiln_clear(&f[j], 0);
 #endif
     if (first == 0) /* which may be inputs that other threads have not read before the stages or scans */
         for (unsigned j = 0; j < KILN_VECTOR; j++)
             if (used(j)) {
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
-#if !defined(KILN_SCANS)
-#pragma unroll 2
-    for (unsigned long long at = first; at < cols; at += KILN_CLUSTER * KILN_DOWN) {
+#pragma unroll stored
+    KILN_EACH_PLACE {
+        KILN_PLACE
         KILN_ALL(KILN_WORD)
         KILN_ALL_OUT(KILN_OUT_WORDS)
 #pragma unroll
         for (unsigned j = 0; j < KILN_VECTOR; j++) {
+#if defined(KILN_SCANS)
+            const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j];
+            KILN_TAKE(f[j])
+#endif
             KILN_ALL_OUT(KILN_OUT_ELEMENTS)
         }
-        KILN_ALL_OUT(KILN_PUT_WORDS)
+        if (real) {
+            KILN_ALL_OUT(KILN_PUT_WORDS)
+        }
     }
-#endif
     kiln_meet(); /* another block may still read this one's folds */
 }
 
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_vector(KILN_PARAMETERS)
 {
-    kiln_reduce<true>(KILN_NAMES(outer, cols, inner));
+    kiln_reduce<true, (KILN_ELEMS > 0)>(KILN_NAMES(outer, cols, inner));
 }
 
 /* The same with one element to an access, for arrays that are not aligned to words, and for an extent that words do not
  * divide. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_scalar(KILN_PARAMETERS)
 {
-    kiln_reduce<false>(KILN_NAMES(outer, cols, inner));
+    if (KILN_ELEMS > 0 && cols > 0 && cols <= KILN_ELEMS * KILN_CLUSTER * KILN_DOWN)
+        kiln_reduce<false, (KILN_ELEMS > 0)>(KILN_NAMES(outer, cols, inner));
+    else
+        kiln_reduce<false, false>(KILN_NAMES(outer, cols, inner));
 }
