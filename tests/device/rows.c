@@ -4,7 +4,7 @@
  *
  *     device_rows [DEVICE [RUNS [PART PARTS [WORD]]]]        cuda:0, 20
  *
- * PART and PARTS: every PARTS-th case from number PART on. WORD: of ops whose text has it. */
+ * PART and PARTS: every PARTS-th case from number PART on. WORD: of ops or templates whose text has it. */
 #include "must.h"
 #include "values.h"
 
@@ -219,7 +219,7 @@ int main(int count, char **arguments)
             for (size_t s = 0; s < COUNT(shapes); s++)
                 if ((strstr(ops[i][0], "cum") == NULL ||
                      strncmp(shapes[s].template, "cluster", 7) != 0) && /* no scans */
-                    strstr(ops[i][0], word) != NULL &&
+                    (strstr(ops[i][0], word) != NULL || strstr(shapes[s].template, word) != NULL) &&
                     number++ % parts == part)
                     check_case(ops[i][0], ops[i][1], dtypes[d], &shapes[s]);
     kiln_close(service);

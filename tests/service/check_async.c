@@ -165,7 +165,8 @@ START_TEST(test_async__thousand_gets_of_one_key_are_one_compile)
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.loads, 1);
     ck_assert_uint_eq(stats.gets, COUNT);
-    ck_assert_uint_eq(stats.joined + stats.hits_loaded, COUNT - 1);
+    /* a get between the end of the compile and the load finds the result in the store in memory */
+    ck_assert_uint_eq(stats.joined + stats.hits_loaded + stats.hits_memory, COUNT - 1);
     printf("1,000 gets of one key: asked in %u ms, 1 compile, %d callbacks\n", (unsigned)asked, called);
     close_all();
 }
