@@ -9,11 +9,11 @@
 //! arg      cols uint64 = cols
 //! arg      inner uint64 = inner
 //! arg      s... f64
-//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
-//! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : 8 -- threads of a block along the last dimension
+//! param    vector 1,2,4,8,16 = sm > 0 && bytes == 4 && full_out > 0 && fold_stages > 1 && !scans && cols_hint * max(full, 1) <= 16384 ? 2 : min(16 / max(bytes, out_bytes), max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
+//! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : bytes == 4 && vector == 2 ? 16 : 8 -- threads of a block along the last dimension
 //! param    block  32,64,128,256,512,1024 = max(32, min(min(scans ? min(2048 / vector, 1024) : 512, pow2(cols_hint * across / 4)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1))) -- threads per block
-//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, max(cols_hint * across <= 16 * block * (128 / (vector * max(bytes, 4) * max(full, 1))) && full_out + walks > 1 ? (cols_hint * across + block * (128 / (vector * max(bytes, 4) * max(full, 1))) - 1) / (block * (128 / (vector * max(bytes, 4) * max(full, 1)))) : 1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block)))) -- blocks that share the axis
-//! param    elems  0..64 = sm > 0 && full_out + walks > 1 && (cols_hint * across + cluster * block - 1) / (cluster * block) <= 128 / (vector * max(bytes, 4) * max(full, 1)) ? (cols_hint * across + cluster * block - 1) / (cluster * block) : 0 -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
+//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, max(bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && cols_hint * across <= 16 * block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) ? (cols_hint * across + block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) - 1) / (block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1)))) : 1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block)))) -- blocks that share the axis
+//! param    elems  0..64 = sm > 0 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && (cols_hint * across + cluster * block - 1) / (cluster * block) <= ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) ? (cols_hint * across + cluster * block - 1) / (cluster * block) : 0 -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! require  ((block / 32 + 2) * (walks - scans) + (block / across + 1) * scans) * across * vector * fold_bytes <= 49152 -- folds must fit the shared memory
@@ -220,7 +220,7 @@ KILN_FN void kiln_scan_parts(kiln_folds_scan *f)
  * column of their own read another one and store nothing. */
 template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
 {
-    constexpr unsigned taken = kept ? KILN_ELEMS : 4, stored = kept ? KILN_ELEMS : 2; /* places of an unrolled loop */
+    constexpr unsigned taken = kept ? KILN_ELEMS : 4; /* places of an unrolled loop */
     const unsigned rank = blockIdx.x % KILN_CLUSTER, across = threadIdx.x % KILN_ACROSS;
     const unsigned long long tiles = (inner + (KILN_TILE - 1)) / KILN_TILE, tile = blockIdx.x / KILN_CLUSTER,
                              slab = tile / tiles, left = (tile - slab * tiles) * KILN_TILE,
@@ -234,7 +234,9 @@ template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     const unsigned long long part = (cols + (KILN_CLUSTER * KILN_DOWN - 1)) / (KILN_CLUSTER * KILN_DOWN),
                              from = first * part < cols ? first * part : cols,
                              to = cols - from < part ? cols : from + part, step = 1;
+    constexpr unsigned stored = taken;
 #else
+    constexpr unsigned stored = kept ? KILN_ELEMS : 2;
     const unsigned long long from = first, to = cols, step = KILN_CLUSTER * KILN_DOWN;
 #endif
     kiln_row row[KILN_VECTOR];
