@@ -289,12 +289,10 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_vect
     kiln_reduce<true, (KILN_ELEMS > 0)>(KILN_NAMES(outer, cols, inner));
 }
 
-/* The same with one element to an access, for arrays that are not aligned to words, and for an extent that words do not
- * divide. */
+/* The same with one element to an access, for arrays that are not aligned to words, for an extent that words do not
+ * divide, and for an axis that threads do not keep. It walks: elements that are kept one by one take a second to
+ * compile. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_scalar(KILN_PARAMETERS)
 {
-    if (KILN_ELEMS > 0 && cols > 0 && cols <= KILN_ELEMS * KILN_CLUSTER * KILN_DOWN)
-        kiln_reduce<false, (KILN_ELEMS > 0)>(KILN_NAMES(outer, cols, inner));
-    else
-        kiln_reduce<false, false>(KILN_NAMES(outer, cols, inner));
+    kiln_reduce<false, false>(KILN_NAMES(outer, cols, inner));
 }
