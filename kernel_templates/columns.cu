@@ -244,9 +244,9 @@ template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     KILN_ALL(KILN_KEPT)
 
     if (kept)
-#pragma unroll
-        for (unsigned m = 0; m < KILN_ELEMS; m++) {
-            const unsigned long long i = from + m * step, at = KILN_IN_ORDER(i < to ? i : 0);
+#pragma unroll taken
+        KILN_EACH_PLACE {
+            KILN_PLACE
             KILN_ALL(KILN_KEEP)
         }
     KILN_FOLD_STAGES(KILN_COLUMN_STAGE)

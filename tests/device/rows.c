@@ -199,7 +199,7 @@ int main(int count, char **arguments)
         { "columns", 2, 1, 1000 },
         { "columns", 3, 1500, 264 },
         { "columns elems=0", 3, 1500, 264 },
-        { "columns cluster=4 across=4 elems=2", 3, 500, 261 },
+        { "columns cluster=4 across=4 elems=2", 3, 500, 264 },
         { "split", 1, 1000003, 0 },
         { "split", 3, 400000, 0 },
         { "split", 2, 3000001, 0 },
