@@ -460,6 +460,7 @@ typedef struct kiln_template_info {
     const char *doc;
     const char *text;                     /* the whole .cu text */
     const char *origin;                   /* "": Kiln's; else the path of its file, or "defined" */
+    const char *lets;                     /* names in the formulas below: lines "NAME = FORMULA -- MEANING" */
     const char *requirements;             /* lines "FORMULA -- MEANING" that end with '\n' */
     const char *bounds;                   /* the same; they bind only tuning */
     const char *reference;                /* the op that computes the same; "": none is declared */

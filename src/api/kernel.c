@@ -358,13 +358,21 @@ typedef struct description {
     kiln_field_info infos[KILN__PARAMS_MAX];
     const kiln_field_info *fields[KILN__PARAMS_MAX];
     kiln_signature *signature;
-    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds, dtypes;
+    kiln__text tunes[KILN__PARAMS_MAX], lets, requirements, bounds, dtypes;
 } description;
 
 static void write_rules(kiln__text *out, const kiln__require *rules, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        kiln__text_printf(out, "%s -- %s\n", rules[i].formula, rules[i].doc);
+        kiln__text_printf(out, "%s -- %s\n", rules[i].text, rules[i].doc);
+}
+
+static void write_lets(kiln__text *out, const kiln__template *template)
+{
+    for (uint32_t i = 0; i < template->let_count; i++) {
+        const kiln__let *let = &template->lets[i];
+        kiln__text_printf(out, "%s = %s -- %s\n", let->name, let->text, let->doc);
+    }
 }
 
 static void write_tunes(description *out, const kiln__template *template)
@@ -386,13 +394,15 @@ static void write_dtypes(kiln__text *out, const kiln__template *template)
 /* False: out of memory. */
 static bool describe_template(description *out, const kiln__template *template)
 {
+    write_lets(&out->lets, template);
     write_rules(&out->requirements, template->requires, template->require_count);
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
     write_dtypes(&out->dtypes, template);
     const kiln__operands operands = kiln__operands_plain(kiln__template_dtype(template), template->max_inputs);
     out->signature = kiln__signature_declared(&template->arguments, &operands);
-    bool failed = out->requirements.failed || out->bounds.failed || out->dtypes.failed || out->signature == NULL;
+    bool failed = out->lets.failed || out->requirements.failed || out->bounds.failed || out->dtypes.failed ||
+                  out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__declared_param *param = &template->params[i];
         out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
@@ -422,6 +432,7 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .field_count = template->param_count,
         .signature = shown.signature,
         .text = template->text,
+        .lets = kiln__text_string(&shown.lets),
         .requirements = kiln__text_string(&shown.requirements),
         .bounds = kiln__text_string(&shown.bounds),
         .origin = template->origin != NULL ? template->origin : "",
@@ -437,6 +448,7 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
     *stop = status != KILN_OK || fn(data, &info) != 0;
     for (uint32_t i = 0; i < KILN__PARAMS_MAX; i++)
         kiln__text_fini(&shown.tunes[i]);
+    kiln__text_fini(&shown.lets);
     kiln__text_fini(&shown.requirements);
     kiln__text_fini(&shown.bounds);
     kiln__text_fini(&shown.dtypes);

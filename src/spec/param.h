@@ -9,8 +9,9 @@
 /* A declared parameter. Integers are a range with a step or a list of values; enumerations a list of words. */
 typedef struct kiln__declared_param {
     char *name;
-    char *values;       /* as declared: "32..1024 step 32", "1,2,4,8,16", "plain,stream" */
-    char *default_text; /* a formula, or a word of an enumeration */
+    char *values;          /* as declared: "32..1024 step 32", "1,2,4,8,16", "plain,stream" */
+    char *default_text;    /* as declared: a formula, or a word of an enumeration */
+    char *default_formula; /* the same without names of lets */
     char *doc;
     bool is_enum;
     bool is_list; /* an integer from a list */

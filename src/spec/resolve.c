@@ -343,7 +343,7 @@ static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *r
     const scope s = { .spec = spec, .words = param->is_enum ? param : NULL };
     char problem[256], buffer[KILN__NUMBER_SIZE];
     int64_t value = 0;
-    kiln_status status = kiln__formula_eval(param->default_text, look_up, &s, &value, problem, sizeof(problem));
+    kiln_status status = kiln__formula_eval(param->default_formula, look_up, &s, &value, problem, sizeof(problem));
     if (status != KILN_OK)
         return FAIL(report, status, "default of %s: %s", param->name, problem);
     if (!kiln__param_allows(param, value)) {

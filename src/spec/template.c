@@ -10,11 +10,12 @@
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 21,
+    DECLARATIONS = 22,
+    FORMULA_MAX = 8192, /* bytes, once the names of lets are replaced */
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
     CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 11 /* grid, block, shared, phases, joint, traffic, tile */ +
-                 KILN__PARAMS_MAX + 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX
+                 KILN__PARAMS_MAX + 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX + KILN__LETS_MAX
 };
 
 /* The names of a formula, besides bytes, sm and inputs: none, the parameters, also the sizes and the tile. */
@@ -44,6 +45,7 @@ struct reader {
     const declaration *row;       /* of the current line */
     uint32_t given[DECLARATIONS]; /* the line of the first declaration of each row; 0: none */
     bool out_of_memory;           /* some text could not be copied; read_line reports it */
+    bool too_long;                /* likewise: some formula has more than FORMULA_MAX bytes */
     uint32_t line, block_line;    /* block_line: of the param "block" */
     check checks[CHECKS_MAX];
     uint32_t check_count;
@@ -88,9 +90,45 @@ static char *copy(reader *r, kiln__word word)
     return made;
 }
 
+/* NULL if there is none. */
+static const kiln__let *find_let(const reader *r, kiln__word name)
+{
+    for (uint32_t i = 0; i < r->out->let_count; i++)
+        if (kiln__word_is(name, r->out->lets[i].name))
+            return &r->out->lets[i];
+    return NULL;
+}
+
+/* A copy with the formulas of lets in place of their names. */
+static char *expand(reader *r, kiln__word word)
+{
+    char *plain = copy(r, word);
+    const char *at = plain, *from = plain;
+    kiln__text text = { 0 };
+    kiln__word name;
+    while (plain != NULL && kiln__formula_next_name(&at, &name)) {
+        const kiln__let *found = find_let(r, name);
+        if (found == NULL)
+            continue;
+        kiln__text_append_bytes(&text, from, (size_t)(name.text - from));
+        kiln__text_printf(&text, "(%s)", found->formula);
+        from = at;
+        r->too_long = r->too_long || text.length > FORMULA_MAX;
+        if (r->too_long)
+            break;
+    }
+    if (plain != NULL && from != plain) {
+        kiln__text_append_bytes(&text, from, strlen(from));
+        plain = copy(r, kiln__word_of(kiln__text_string(&text)));
+    }
+    r->out_of_memory = r->out_of_memory || text.failed;
+    kiln__text_fini(&text);
+    return plain;
+}
+
 static char *copy_formula_of(reader *r, kiln__word word, name_set names)
 {
-    char *made = copy(r, word);
+    char *made = expand(r, word);
     if (made != NULL)
         r->checks[r->check_count++] = (check){ made, r->line, names, NULL };
     return made;
@@ -482,7 +520,7 @@ static kiln_status read_words(reader *r, kiln__declared_param *param, kiln__word
         return KILN_ENOMEM;
     for (uint32_t i = 0; i < param->count; i++) {
         kiln__word item = kiln__word_cut(&values, ",");
-        if (!kiln__word_is_name(item) || kiln__param_word(param, item) >= 0)
+        if (!kiln__word_is_name(item) || kiln__param_word(param, item) >= 0 || find_let(r, item) != NULL)
             return FAIL(r, "'%s' is not a new word of lower-case letters, digits and '_'", kiln__word_quote(item).text);
         param->words[i] = copy(r, item);
     }
@@ -511,7 +549,8 @@ static kiln_status read_param(reader *r, kiln__word rest)
     kiln__word name = kiln__word_next(&values);
     if (out->param_count == KILN__PARAMS_MAX)
         return FAIL(r, "more than %d params", KILN__PARAMS_MAX);
-    if (!kiln__word_is_name(name) || is_reserved(name) || kiln__template_param(out, name.text, name.length) >= 0)
+    if (!kiln__word_is_name(name) || is_reserved(name) || find_let(r, name) != NULL ||
+        kiln__template_param(out, name.text, name.length) >= 0)
         return FAIL(r, "'%s' cannot name a param: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
     if (value.length == 0)
@@ -522,12 +561,34 @@ static kiln_status read_param(reader *r, kiln__word rest)
         r->block_line = r->line;
     param->name = copy(r, name);
     param->values = copy(r, values);
-    param->default_text = copy_formula(r, value);
+    param->default_text = copy(r, value);
+    param->default_formula = copy_formula(r, value);
     param->doc = copy(r, doc);
     if (r->out_of_memory)
         return KILN_ENOMEM;
     r->checks[r->check_count - 1].words = param;
     return read_values(r, param, values);
+}
+
+/* "NAME = FORMULA [-- TEXT]" */
+static kiln_status read_let(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__word doc = rest;
+    kiln__word formula = kiln__word_cut(&doc, "--");
+    kiln__word name = kiln__word_cut(&formula, "=");
+    if (out->let_count == KILN__LETS_MAX)
+        return FAIL(r, "more than %d lets", KILN__LETS_MAX);
+    if (!kiln__word_is_name(name) || is_reserved(name) || find_let(r, name) != NULL ||
+        kiln__template_param(out, name.text, name.length) >= 0)
+        return FAIL(r, "'%s' cannot name a formula: it is taken, or not of lower-case letters, digits and '_'",
+                    kiln__word_quote(name).text);
+    if (formula.length == 0)
+        return FAIL(r, "write let NAME = FORMULA");
+    kiln__let *made = &out->lets[out->let_count];
+    *made = (kiln__let){ copy(r, name), copy(r, formula), copy_formula(r, formula), copy(r, doc) };
+    out->let_count += !r->out_of_memory;
+    return KILN_OK;
 }
 
 /* ---- Rules, values to try, entries */
@@ -538,6 +599,7 @@ static kiln_status read_rule(reader *r, kiln__require *rules, uint32_t *count, c
     kiln__word formula = kiln__word_cut(&doc, "--");
     if (*count == KILN__REQUIRES_MAX)
         return FAIL(r, "more than %d %s", KILN__REQUIRES_MAX, what);
+    rules[*count].text = copy(r, formula);
     rules[*count].formula = copy_formula(r, formula);
     rules[(*count)++].doc = copy(r, doc.length > 0 ? doc : formula);
     return KILN_OK;
@@ -698,6 +760,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "template", read_template, true, PLACE(name), NAMES_FEW },
     { "about", read_about, false, 0, NAMES_FEW },
     { "inputs", read_inputs, true, 0, NAMES_FEW },
+    { "let", read_let, false, 0, NAMES_SIZES },
     { "param", read_param, false, 0, NAMES_PARAMS },
     { "tune", read_tune, false, 0, NAMES_FEW },
     { "require", read_require, false, 0, NAMES_PARAMS },
@@ -738,7 +801,9 @@ static kiln_status read_line(reader *r, kiln__word line)
             return FAIL(r, "'%s' is given twice, first on line %u", r->row->keyword, r->given[i]);
         r->given[i] = r->line;
         kiln_status status = r->row->read(r, rest);
-        return status == KILN_ENOMEM || r->out_of_memory ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : status;
+        if (status == KILN_ENOMEM || r->out_of_memory)
+            return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+        return status == KILN_OK && r->too_long ? FAIL(r, "a formula has more than %d bytes", FORMULA_MAX) : status;
     }
     return FAIL(r, "unknown declaration '%s': %s", kiln__word_quote(keyword).text,
                 kiln__word_hint(keyword, keyword_at, NULL).text);
@@ -828,6 +893,10 @@ static kiln_status check_names(const reader *r)
     for (uint32_t i = 0; i < arguments->size_count; i++)
         if (kiln__template_param(out, arguments->sizes[i], strlen(arguments->sizes[i])) >= 0)
             return FAIL(r, "'%s' names a size and a param", arguments->sizes[i]);
+    for (uint32_t i = 0; i < out->let_count; i++)
+        if (kiln__arguments_has_size(arguments, kiln__word_of(out->lets[i].name)) ||
+            strcmp(out->lets[i].name, "tile") == 0)
+            return FAIL(r, "'%s' names a formula, and a size or the tile", out->lets[i].name);
     if (out->tile != NULL && (kiln__template_param(out, "tile", strlen("tile")) >= 0 ||
                               kiln__arguments_has_size(arguments, kiln__word_of("tile"))))
         return FAIL(r, "'tile' names the tile and a param or size");

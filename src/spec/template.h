@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum {
+    KILN__LETS_MAX = 16,
     KILN__PARAMS_MAX = 16,
     KILN__REQUIRES_MAX = 16,
     KILN__TUNES_MAX = 32,
@@ -18,7 +19,16 @@ enum {
     KILN__TEMPLATE_OPTIONS_MAX = 32 /* words */
 };
 
+/* A name that stands for a formula in the declarations below it. No other field has names of lets in its formulas. */
+typedef struct kiln__let {
+    char *name;
+    char *text; /* as declared */
+    char *formula;
+    char *doc;
+} kiln__let;
+
 typedef struct kiln__require {
+    char *text; /* as declared */
     char *formula;
     char *doc; /* the message when it does not hold */
 } kiln__require;
@@ -51,6 +61,8 @@ typedef struct kiln__template {
     kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none */
     uint32_t dtype_count;
     uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */
+    kiln__let lets[KILN__LETS_MAX];
+    uint32_t let_count;
     kiln__declared_param params[KILN__PARAMS_MAX];
     uint32_t param_count;
     kiln__require requires[KILN__REQUIRES_MAX];

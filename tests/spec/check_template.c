@@ -141,6 +141,28 @@ START_TEST(test_manifest__reads_what_is_worth_trying)
 }
 END_TEST
 
+START_TEST(test_manifest__let_stands_for_its_formula_below_it)
+{
+    kiln__template *t =
+        parse("//! template toy\n//! inputs 1\n//! size n\n//! param block 32..64 = 32\n"
+              "//! let wide = bytes + block -- of a thread\n//! let wider = wide * 2\n"
+              "//! param lanes 1..64 = wider / (wide)\n//! require wider2 + wide > 0 || pow2(wide) > 0\n"
+              "//! param wider2 1..2 = 1\n//! entry go align wide\n//! arg out out dtype[n] inplace\n"
+              "//! arg x... in dtype[n]\n//! grid n / wide\n");
+    ck_assert_uint_eq(t->let_count, 2);
+    ck_assert_str_eq(t->lets[0].doc, "of a thread");
+    ck_assert_str_eq(t->lets[1].text, "wide * 2");
+    ck_assert_str_eq(t->params[1].default_text, "wider / (wide)");
+    ck_assert_str_eq(t->params[1].default_formula, "((bytes + block) * 2) / ((bytes + block))");
+    ck_assert_str_eq(t->requires[0].text, t->requires[0].doc);
+    ck_assert_str_eq(t->requires[0].formula, "wider2 + (bytes + block) > 0 || pow2((bytes + block)) > 0");
+    ck_assert_str_eq(t->requires[0].doc, "wider2 + wide > 0 || pow2(wide) > 0");
+    ck_assert_str_eq(t->arguments.grid[0], "n / (bytes + block)");
+    ck_assert_str_eq(t->entries[0].align, "(bytes + block)");
+    kiln__template_free(t);
+}
+END_TEST
+
 /* A whole template but for one line. */
 #define HEAD             \
     "//! template toy\n" \
@@ -162,8 +184,8 @@ static const struct {
 } bad[] = {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
     { WITH("//! zzz"), 4,
-      "unknown declaration 'zzz': template, about, inputs, param, tune, require, bound, tile, entry, dtype, "
-      "reference, tolerance, size, arg, grid, block, shared, phases, joint, traffic or option" },
+      "unknown declaration 'zzz': template, about, inputs, let, param, tune, require, bound, tile, entry, "
+      "dtype, reference, tolerance, size, arg, grid, block, shared, phases, joint, traffic or option" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
@@ -273,6 +295,25 @@ static const struct {
       "arg v: the strides of all arrays are one argument, which is given twice" },
     { WITH("//! arg w strides\n//! arg v in dtype[n]"), 12, "strides are those of an op: write size n, arg out" },
     { WITH("//! param dims 1..2 = 1"), 4, "'dims' cannot name a param" },
+    { WITH("//! let two"), 4, "write let NAME = FORMULA" },
+    { WITH("//! let two = -- two"), 4, "write let NAME = FORMULA" },
+    { WITH("//! let Two = 2"), 4, "'Two' cannot name a formula" },
+    { WITH("//! let two = 2\n//! let two = 2"), 5, "'two' cannot name a formula" },
+    { WITH("//! let block = 2"), 4, "'block' cannot name a formula" },
+    { WITH("//! let sm = 2"), 4, "'sm' cannot name a formula" },
+    { WITH("//! let two = 2\n//! param two 1..2 = 1"), 5, "'two' cannot name a param" },
+    { WITH("//! let two = 2\n//! param words one,two = one"), 5, "'two' is not a new word" },
+    { WITH("//! let two = two"), 4, "unknown name 'two'" },
+    { WITH("//! let two = 2 +"), 4, "a value is missing at the end" },
+    { WITH("//! bound two < 3\n//! let two = 2"), 4, "unknown name 'two'" },
+    { WITH("//! let all_n = 2\n//! bound 1"), 4, "'all_n' cannot name a formula" },
+    { WITH("//! let two = n * 2\n//! bound two > 2"), 5, "unknown name 'n'" },
+    { WITH("//! let tile = 2"), 11, "'tile' names a formula, and a size or the tile" },
+    { ARGS("//! let m = 2\n//! size m\n//! grid 1"), 8, "'m' names a formula, and a size or the tile" },
+    { WITH("//! let a = sm + sm + sm + sm + sm + sm + sm + sm + sm + sm\n"
+           "//! let b = a + a + a + a + a + a + a + a + a + a\n//! let c = b + b + b + b + b + b + b + b + b + b\n"
+           "//! let d = c + c + c + c + c + c + c + c + c + c"),
+      7, "a formula has more than 8192 bytes" },
     { WITH("//! reference"), 4, "write reference OP" },
     { WITH("//! reference a\n//! reference b"), 5, "'reference' is given twice" },
     { WITH("//! reference relu6"), 11, "a reference is for a template without an op: leave inputs out" },
@@ -553,6 +594,7 @@ Suite *kiln_test_spec_template_suite(void)
     tcase_add_test(tcase, test_manifest__reads_every_declaration);
     tcase_add_test(tcase, test_manifest__byte_order_mark_is_skipped);
     tcase_add_test(tcase, test_manifest__reads_params_of_each_kind);
+    tcase_add_test(tcase, test_manifest__let_stands_for_its_formula_below_it);
     tcase_add_test(tcase, test_manifest__reads_what_is_worth_trying);
     tcase_add_loop_test(tcase, test_manifest__reads_a_tolerance, 0, COUNT(tolerances));
     tcase_add_test(tcase, test_manifest__writes_any_tolerance);

@@ -144,6 +144,7 @@ static void print_template(const kiln_template_info *info)
         table_row(table, (const char *const[]){ param->name, param->values, param->default_value, param->doc });
     }
     table_print(table, stdout);
+    print_rules("where", info->lets);
     print_rules("constraints", info->requirements);
     print_tunes(info);
     print_rules("where tuning stops", info->bounds);
@@ -167,11 +168,12 @@ static json_t *template_json(const kiln_template_info *info)
                                   json_text(param->default_value), "doc", json_text(param->doc), "tune",
                                   lines_json(param->tune), NULL));
     }
-    json_t *object = json_new("name", json_text(info->name), "doc", json_text(info->doc), "origin",
-                              json_text(info->origin), "op", json_boolean(takes_op(info)), "reference",
-                              json_text(info->reference), "cpu", json_boolean(info->has_twin), "min_inputs",
-                              json_count(inputs.least), "max_inputs", json_count(inputs.most), "params", params,
-                              "requirements", lines_json(info->requirements), "bounds", lines_json(info->bounds), NULL);
+    json_t *object =
+        json_new("name", json_text(info->name), "doc", json_text(info->doc), "origin", json_text(info->origin), "op",
+                 json_boolean(takes_op(info)), "reference", json_text(info->reference), "cpu",
+                 json_boolean(info->has_twin), "min_inputs", json_count(inputs.least), "max_inputs",
+                 json_count(inputs.most), "params", params, "lets", lines_json(info->lets), "requirements",
+                 lines_json(info->requirements), "bounds", lines_json(info->bounds), NULL);
     put_launch(object, info);
     return object;
 }
