@@ -9,11 +9,20 @@
 //! arg      cols uint64 = cols
 //! arg      inner uint64 = inner
 //! arg      s... f64
-//! param    vector 1,2,4,8,16 = sm > 0 && bytes == 4 && full_out > 0 && fold_stages > 1 && !scans && cols_hint * max(full, 1) <= 16384 ? 2 : min(16 / max(bytes, out_bytes), max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
-//! param    across 1,2,4,8,16,32 = 131072 * vector / max(n_hint / cols_hint, 1) > 512 ? 4 : bytes == 4 && vector == 2 ? 16 : 8 -- threads of a block along the last dimension
-//! param    block  32,64,128,256,512,1024 = max(32, min(min(scans ? min(2048 / vector, 1024) : 512, pow2(cols_hint * across / 4)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1))) -- threads per block
-//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(max(1, max(bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && cols_hint * across <= 16 * block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) ? (cols_hint * across + block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) - 1) / (block * ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1)))) : 1, (min(131072 * vector / max(n_hint / cols_hint, 1), cols_hint / 4) * across + block - 1) / block)))) -- blocks that share the axis
-//! param    elems  0..64 = sm > 0 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && (cols_hint * across + cluster * block - 1) / (cluster * block) <= ((bytes == 4 ? 256 : 128) / (vector * max(bytes, 4) * max(full, 1))) ? (cols_hint * across + cluster * block - 1) / (cluster * block) : 0 -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
+//! let      lines   = max(n_hint / cols_hint, 1)                        -- columns of all slabs
+//! let      kept    = cols_hint * max(full, 1)                          -- elements of a column, of all inputs
+//! let      keeps   = sm > 0 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep them
+//! let      threads = pow2(cores * 3 / 4) * (scans || fold_bytes > 8 ? 1024 : 2048) -- that fill a GPU
+//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), keeps ? 8 / max(bytes, 2) : max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
+//! param    across 1,2,4,8,16,32 = keeps ? (lines < 256 * vector ? 4 : bytes == 4 ? 16 : 8) : lines / (16 * vector) >= (scans ? 64 : 256) ? 16 : lines / (8 * vector) >= 16 ? 8 : 4 -- threads of a block along the last dimension
+//! let      tiles   = max(lines / (across * vector), 1)                 -- of the columns, each of one cluster
+//! let      down    = min(threads / tiles, cols_hint * across / 4)      -- threads of a tile
+//! let      small   = tiles <= 16 || down < threads / tiles             -- a few tiles, or a short axis
+//! param    block  32,64,128,256,512,1024 = max(32, min(min(pow2(cols_hint * across / 4), scans ? min(2048 / vector, 1024) : keeps || small ? 512 : 1024), min(keeps ? (kept > 1024 ? 256 : 512) : max(256, pow2(down / 2 + 1)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1)))) -- threads per block
+//! let      room    = 256 / (vector * max(bytes, 4) * max(full, 1))     -- places of the axis whose elements fit a thread's registers
+//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(keeps ? (cols_hint * across + block * room - 1) / (block * room) : max(1, down / block / (scans || small || down <= 2 * block ? 1 : 2)))) -- blocks that share the axis
+//! let      own     = (cols_hint * across + cluster * block - 1) / (cluster * block) -- places of the axis for each thread
+//! param    elems  0..64 = keeps && own <= room ? own : 0               -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
 //! require  vector * max(bytes, out_bytes) <= 16                         -- vector must not exceed 16 bytes per access
 //! require  ((block / 32 + 2) * (walks - scans) + (block / across + 1) * scans) * across * vector * fold_bytes <= 49152 -- folds must fit the shared memory
@@ -21,7 +30,7 @@
 //! tune     across 4..32*2         if sm > 0
 //! tune     block  64..1024*2      if sm > 0
 //! tune     elems  0,1,2,4,8,16,32 if sm > 0
-//! bound    elems * vector * max(bytes, 4) * max(full, 1) <= 256         -- more bytes per thread do not fit its registers
+//! bound    elems <= room                                                -- more do not fit a thread's registers
 //! bound    elems == 0 || elems * cluster * block >= cols_hint * across && elems * cluster * block < 2 * cols_hint * across -- an axis that is kept fits its threads, and fills half of them
 //! joint    sm > 0 && elems == 0
 //! grid     outer * ((inner + (across * vector - 1)) / (across * vector)) * cluster
