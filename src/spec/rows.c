@@ -163,7 +163,7 @@ static uint32_t members_of(const kiln__row_value *value)
 {
     if (value->joint)
         return squares(value) ? 4 : 2;
-    return finds_index(value->reduction) ? 2 : 1;
+    return finds_index(value->reduction) || squares(value) ? 2 : 1;
 }
 
 /* The bytes of the widest folds: a member has eight at most. */
@@ -371,7 +371,9 @@ static void write_members(const writer *w, uint32_t stage)
         if (finds_index(value->reduction))
             WRITE(w, " M(i%u)", k);
         if (value->joint)
-            WRITE(w, squares(value) ? " M(b%u) M(c%u) M(d%u)" : " M(b%u)", k, k, k);
+            WRITE(w, squares(value) ? " M(b%u) M(c%u)" : " M(b%u)", k, k);
+        if (squares(value))
+            WRITE(w, " M(d%u)", k);
     }
     WRITE(w, "\ntypedef struct kiln_folds%s {\n", suffix_of(stage).text);
     for (uint32_t k = 0; k < w->rows->count; k++) {
@@ -382,10 +384,10 @@ static void write_members(const writer *w, uint32_t stage)
         if (finds_index(value->reduction))
             WRITE(w, "    long long i%u[KILN_SPREAD];\n", k);
         if (value->joint)
-            WRITE(w,
-                  squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD], d%u[KILN_SPREAD];\n"
-                                 : "    %s b%u[KILN_SPREAD];\n",
-                  fold_type(value), k, k, k);
+            WRITE(w, squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD];\n" : "    %s b%u[KILN_SPREAD];\n",
+                  fold_type(value), k, k);
+        if (squares(value))
+            WRITE(w, "    %s d%u[KILN_SPREAD];\n", fold_type(value), k);
     }
     WRITE(w, "} kiln_folds%s;\n", suffix_of(stage).text);
 }
@@ -406,8 +408,8 @@ static void write_bound(const writer *w, const kiln__row_value *value, bool leas
 
 static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    if (value->joint && squares(value))
-        WRITE(w, "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n", k, k, k);
+    if (squares(value))
+        WRITE(w, value->joint ? "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n" : "    f->d%u[j] = 0;\n", k, k, k);
     else if (value->joint)
         WRITE(w, "    f->b%u[j] = kiln_lowest(%s());\n", k, fold_type(value));
     WRITE(w, "    f->a%u[j] = ", k);
@@ -456,7 +458,7 @@ static void write_take_index(const writer *w, const kiln__row_value *value, uint
           k, k, k, k);
 }
 
-/* The square of an element, or of its distance from a value of the row. */
+/* The square of an element, or of its distance from a value of the row, and the distance. */
 static void write_take_square(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, "    {\n        const %s t = ", fold_type(value));
@@ -467,7 +469,13 @@ static void write_take_square(const writer *w, const kiln__row_value *value, uin
         WRITE(w, ", row->r%d)", value->base);
     WRITE(w, ";\n        f->a%u[j] = ", k);
     write_name(w, value->elements, "fma");
-    WRITE(w, "(t, t, f->a%u[j]);\n    }\n", k);
+    WRITE(w, "(t, t, f->a%u[j]);\n", k);
+    if (squares(value)) {
+        WRITE(w, "        f->d%u[j] = ", k);
+        write_name(w, value->elements, "add");
+        WRITE(w, "(f->d%u[j], t);\n", k);
+    }
+    WRITE(w, "    }\n");
 }
 
 static void write_take_exp(const writer *w, const kiln__row_value *value, uint32_t k)
@@ -619,6 +627,22 @@ static void write_join(const writer *w, const kiln__row_value *value, uint32_t k
     default:
         write_fold(w, value, k, "add", "g->a%u[i]");
     }
+    if (squares(value)) {
+        WRITE(w, "    f->d%u[j] = ", k);
+        write_name(w, value->elements, "add");
+        WRITE(w, "(f->d%u[j], g->d%u[i]);\n", k, k);
+    }
+}
+
+/* The mean of a row from the distances of its elements from the mean so far, which has the rounding of a long sum. The
+ * first of several values with that base does so. */
+static void write_refined_base(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    for (uint32_t i = 0; i < k; i++)
+        if (w->rows->values[i].base == value->base && squares(&w->rows->values[i]))
+            return;
+    WRITE(w, "    row->r%d = KILN_REFINED(%s, row->r%d, f->d%u[j], n);\n", value->base, fold_type(value), value->base,
+          k);
 }
 
 /* The variance, from the sum of squares. */
@@ -629,7 +653,7 @@ static void write_variance(const writer *w, const kiln__row_value *value, uint32
     if (value->joint)
         WRITE(w, "kiln_squares(f->a%u[j], f->d%u[j], f->c%u[j])", k, k, k);
     else
-        WRITE(w, "f->a%u[j]", k);
+        WRITE(w, "KILN_SQUARES(%s, f->a%u[j], f->d%u[j], n)", fold_type(value), k, k);
     WRITE(w, " / KILN_FREEDOM(%s, n, %s)", fold_type(value), correction);
 }
 
@@ -654,6 +678,8 @@ static void write_finish_joint_exp(const writer *w, const kiln__row_value *value
 
 static void write_finish(const writer *w, const kiln__row_value *value, uint32_t k)
 {
+    if (squares(value) && !value->joint)
+        write_refined_base(w, value, k);
     WRITE(w, "    row->r%u = ", k);
     if (value->joint && !squares(value)) {
         write_finish_joint_exp(w, value, k);
