@@ -56,6 +56,13 @@ static bool squares(const kiln__row_value *value)
     return value->reduction == KILN__REDUCE_VAR || value->reduction == KILN__REDUCE_STD;
 }
 
+/* Whether its folds have the sum of the distances, too. Where the mean comes first, that corrects the mean's rounding,
+ * which is far below that of 16-bit elements. */
+static bool sums_distances(const kiln__row_value *value)
+{
+    return squares(value) && (value->joint || kiln__dtype_bytes(value->elements) >= 4);
+}
+
 /* Adds a reduction of the elements `argument`, and the one that is its base: see base_of. `node` is the one that has
  * its correction, and `stage` is the first in which the elements are known. */
 static int add_value(const planner *p, kiln__reduction reduction, kiln__reduction base, uint16_t argument,
@@ -163,7 +170,7 @@ static uint32_t members_of(const kiln__row_value *value)
 {
     if (value->joint)
         return squares(value) ? 4 : 2;
-    return finds_index(value->reduction) || squares(value) ? 2 : 1;
+    return finds_index(value->reduction) || sums_distances(value) ? 2 : 1;
 }
 
 /* The bytes of the widest folds: a member has eight at most. */
@@ -372,7 +379,7 @@ static void write_members(const writer *w, uint32_t stage)
             WRITE(w, " M(i%u)", k);
         if (value->joint)
             WRITE(w, squares(value) ? " M(b%u) M(c%u)" : " M(b%u)", k, k);
-        if (squares(value))
+        if (sums_distances(value))
             WRITE(w, " M(d%u)", k);
     }
     WRITE(w, "\ntypedef struct kiln_folds%s {\n", suffix_of(stage).text);
@@ -386,7 +393,7 @@ static void write_members(const writer *w, uint32_t stage)
         if (value->joint)
             WRITE(w, squares(value) ? "    %s b%u[KILN_SPREAD], c%u[KILN_SPREAD];\n" : "    %s b%u[KILN_SPREAD];\n",
                   fold_type(value), k, k);
-        if (squares(value))
+        if (sums_distances(value))
             WRITE(w, "    %s d%u[KILN_SPREAD];\n", fold_type(value), k);
     }
     WRITE(w, "} kiln_folds%s;\n", suffix_of(stage).text);
@@ -408,7 +415,7 @@ static void write_bound(const writer *w, const kiln__row_value *value, bool leas
 
 static void write_clear(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    if (squares(value))
+    if (sums_distances(value))
         WRITE(w, value->joint ? "    f->b%u[j] = f->c%u[j] = f->d%u[j] = 0;\n" : "    f->d%u[j] = 0;\n", k, k, k);
     else if (value->joint)
         WRITE(w, "    f->b%u[j] = kiln_lowest(%s());\n", k, fold_type(value));
@@ -470,7 +477,7 @@ static void write_take_square(const writer *w, const kiln__row_value *value, uin
     WRITE(w, ";\n        f->a%u[j] = ", k);
     write_name(w, value->elements, "fma");
     WRITE(w, "(t, t, f->a%u[j]);\n", k);
-    if (squares(value)) {
+    if (sums_distances(value)) {
         WRITE(w, "        f->d%u[j] = ", k);
         write_name(w, value->elements, "add");
         WRITE(w, "(f->d%u[j], t);\n", k);
@@ -627,7 +634,7 @@ static void write_join(const writer *w, const kiln__row_value *value, uint32_t k
     default:
         write_fold(w, value, k, "add", "g->a%u[i]");
     }
-    if (squares(value)) {
+    if (sums_distances(value)) {
         WRITE(w, "    f->d%u[j] = ", k);
         write_name(w, value->elements, "add");
         WRITE(w, "(f->d%u[j], g->d%u[i]);\n", k, k);
@@ -652,6 +659,8 @@ static void write_variance(const writer *w, const kiln__row_value *value, uint32
     kiln__number_format_hex(correction, value->correction);
     if (value->joint)
         WRITE(w, "kiln_squares(f->a%u[j], f->d%u[j], f->c%u[j])", k, k, k);
+    else if (!sums_distances(value))
+        WRITE(w, "f->a%u[j]", k);
     else
         WRITE(w, "KILN_SQUARES(%s, f->a%u[j], f->d%u[j], n)", fold_type(value), k, k);
     WRITE(w, " / KILN_FREEDOM(%s, n, %s)", fold_type(value), correction);
@@ -678,7 +687,7 @@ static void write_finish_joint_exp(const writer *w, const kiln__row_value *value
 
 static void write_finish(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    if (squares(value) && !value->joint)
+    if (sums_distances(value) && !value->joint)
         write_refined_base(w, value, k);
     WRITE(w, "    row->r%u = ", k);
     if (value->joint && !squares(value)) {
