@@ -387,12 +387,18 @@ static void clear_scans(const row_of *r)
     finish_stage(r, r->out->folds, KILN__STAGE_OF_SCANS, 0);
 }
 
-void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line)
+void kiln__bound_types_find(kiln__bound_types *out, const kiln__fields *spec)
 {
-    kiln__typing typing;
-    kiln__spec_type(spec, &typing);
-    kiln__rows_make(&out->rows, spec, &typing, false);
-    const estimator e = make_estimator(spec, &typing, out, spec->dtype);
+    kiln__spec_type(spec, &out->typing);
+    for (uint32_t k = 0; k < spec->op->outputs; k++)
+        out->results[k] = kiln__spec_result(spec, k);
+}
+
+void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__bound_types *types,
+                     const kiln__elements *elements, uint64_t line)
+{
+    kiln__rows_make(&out->rows, spec, &types->typing, false);
+    const estimator e = make_estimator(spec, &types->typing, out, spec->dtype);
     const row_of row = { out, spec, elements, &e, line };
     for (uint32_t k = 0; k < out->rows.count; k++)
         out->values[k] = out->before[k] = (estimate){ 0, 0 };
@@ -405,12 +411,10 @@ void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln_
     clear_scans(&row);
 }
 
-void kiln__bound_scan(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line,
-                      uint64_t i)
+void kiln__bound_scan(kiln__row_bound *out, const kiln__fields *spec, const kiln__bound_types *types,
+                      const kiln__elements *elements, uint64_t line, uint64_t i)
 {
-    kiln__typing typing;
-    kiln__spec_type(spec, &typing);
-    const estimator e = make_estimator(spec, &typing, out, spec->dtype);
+    const estimator e = make_estimator(spec, &types->typing, out, spec->dtype);
     const row_of row = { out, spec, elements, &e, line };
     if (i + 1 < out->scanned)
         clear_scans(&row);
@@ -422,30 +426,35 @@ void kiln__bound_scan(kiln__row_bound *out, const kiln__fields *spec, const kiln
     }
 }
 
-kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__real_numbers *numbers,
-                                    const kiln__row_bound *row, uint32_t output)
+kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__bound_types *types,
+                                    const kiln__real_numbers *numbers, const kiln__row_bound *row, uint32_t output)
 {
-    kiln__typing typing;
     estimate inputs[KILN__INPUTS_MAX] = { { 0, 0 } };
-    kiln__spec_type(spec, &typing);
-    const estimator e = make_estimator(spec, &typing, row, kiln__typing_in(&typing, spec->op, output));
+    const estimator e = make_estimator(spec, &types->typing, row, kiln__typing_in(&types->typing, spec->op, output));
     take_inputs(&e, spec, numbers->inputs, inputs);
     const given taken = { .inputs = inputs, .scalars = numbers->scalars, .index = numbers->index };
     estimate result = estimate_real(&e, spec->op, &taken, output);
-    kiln__dtype stored = kiln__spec_result(spec, output);
+    kiln__dtype stored = types->results[output];
     if (result.error > 0 && kiln__dtype_unit(1, stored) > kiln__dtype_unit(1, e.computed))
         result.error += kiln__dtype_unit(result.value, stored);
     return result;
 }
 
-bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, const kiln__row_bound *row,
-                        uint32_t output, double got, double want)
+/* Results of an op that is not exact may be one unit apart. */
+bool kiln__bound_is_near(const kiln__bound_types *types, uint32_t output, double got, double want)
 {
-    kiln__dtype stored = kiln__spec_result(spec, output);
-    double unit = kiln__dtype_unit(want, stored), apart = difference(got, want);
-    if (apart <= unit && kiln__dtype_is_real(stored)) /* of an op that is not exact, and cheaper than an estimate */
+    const kiln__dtype stored = types->results[output];
+    return kiln__dtype_is_real(stored) && difference(got, want) <= kiln__dtype_unit(want, stored);
+}
+
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__bound_types *types, const kiln__real_numbers *numbers,
+                        const kiln__row_bound *row, uint32_t output, double got, double want)
+{
+    kiln__dtype stored = types->results[output];
+    double apart = difference(got, want);
+    if (kiln__bound_is_near(types, output, got, want))
         return true;
-    const estimate result = kiln__bound_estimate(spec, numbers, row, output);
+    const estimate result = kiln__bound_estimate(spec, types, numbers, row, output);
     if (result.error == 0)
         return false;
     if (stored == KILN__DTYPE_BOOL) /* whose values are one apart at most */

@@ -28,6 +28,14 @@ typedef struct kiln__row_bound {
     uint64_t scanned; /* elements that have been added to the scans */
 } kiln__row_bound;
 
+/* The types of the op of a spec, found once for all elements. */
+typedef struct kiln__bound_types {
+    kiln__typing typing;
+    kiln__dtype results[KILN__OUTPUTS_MAX];
+} kiln__bound_types;
+
+void kiln__bound_types_find(kiln__bound_types *out, const kiln__fields *spec);
+
 /* The operands of a launch, in host memory. */
 typedef struct kiln__elements {
     const void *const *ins;
@@ -43,7 +51,8 @@ static inline uint64_t kiln__elements_at(const kiln__elements *elements, uint64_
 }
 
 /* Calculates the values of a row of inputs, in double. */
-void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__elements *elements, uint64_t line);
+void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln__bound_types *types,
+                     const kiln__elements *elements, uint64_t line);
 
 /* The column of element number i, in the order of the scans. */
 static inline uint64_t kiln__elements_in_order(const kiln__elements *elements, const kiln__real *op, uint64_t i)
@@ -53,17 +62,20 @@ static inline uint64_t kiln__elements_in_order(const kiln__elements *elements, c
 
 /* Brings the scans of a row whose values are calculated to element number i, in their order. From an earlier element on
  * it goes forward, and else from the first. */
-void kiln__bound_scan(kiln__row_bound *row, const kiln__fields *spec, const kiln__elements *elements, uint64_t line,
-                      uint64_t i);
+void kiln__bound_scan(kiln__row_bound *row, const kiln__fields *spec, const kiln__bound_types *types,
+                      const kiln__elements *elements, uint64_t line, uint64_t i);
 
 /* An output at one element. `row` may be NULL where the op reduces nothing. Inputs are values of the dtype, and there
  * are no params. */
-kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__real_numbers *numbers,
-                                    const kiln__row_bound *row, uint32_t output);
+kiln__estimate kiln__bound_estimate(const kiln__fields *spec, const kiln__bound_types *types,
+                                    const kiln__real_numbers *numbers, const kiln__row_bound *row, uint32_t output);
+
+/* Whether results at one element are so close that kiln__bound_agrees says so for any inputs, at less cost. */
+bool kiln__bound_is_near(const kiln__bound_types *types, uint32_t output, double got, double want);
 
 /* Whether results at one element, of a GPU and of the cpu, are as close as this says. The spec has a dtype, and is not
  * exact (kiln__spec_is_exact). */
-bool kiln__bound_agrees(const kiln__fields *spec, const kiln__real_numbers *numbers, const kiln__row_bound *row,
-                        uint32_t output, double got, double want);
+bool kiln__bound_agrees(const kiln__fields *spec, const kiln__bound_types *types, const kiln__real_numbers *numbers,
+                        const kiln__row_bound *row, uint32_t output, double got, double want);
 
 #endif

@@ -3,11 +3,14 @@
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
+#include "cpu/cpu.h"
+#include "os/cpu.h"
 #include "service/get.h"
 #include "spec/bound.h"
 #include "spec/loop.h"
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +18,7 @@ enum {
     ALIGNMENT = 256,
     CHUNK_BYTES = 4 << 20, /* of each array that the host compares at a time */
     CPU_PIECE = 32 * 129,  /* elements: aligned as any access needs it, and yet a cpu kernel's chunks end elsewhere */
+    SPAN = 1 << 14,        /* elements that a thread compares at a time, or those of a row */
     PIECE = CPU_PIECE * 1000, /* elements that are in host memory at a time */
     REFERENCE_MOST = 1 << 24, /* elements: the definition is calculated one at a time, in double */
     ROWS_MOST = 1 << 17,      /* elements of the rows that the proof of an op that reduces compares with the cpu */
@@ -81,6 +85,13 @@ kiln__excess kiln__excess_of(const kiln_tolerance *tolerance, bool bounded)
     return excess;
 }
 
+/* How many elements are wrong, and the least index of one. */
+typedef struct difference {
+    uint64_t wrong, first;
+} difference;
+
+static const difference none = { 0, UINT64_MAX };
+
 /* ---- Comparing elements in host memory */
 
 static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
@@ -113,6 +124,7 @@ static void note_difference(kiln__verdict *out, const kiln__array *array, uint64
 /* Elements with other bits of an op that is not exact: `ins` are its inputs. */
 typedef struct bounds {
     const kiln__fields *spec; /* NULL: only the tolerance counts */
+    kiln__bound_types types;  /* of the spec */
     kiln__elements given;
     const kiln__loop *loop; /* of arrays with strides; NULL: others */
     uint32_t output;        /* which of the op's outputs the elements are */
@@ -140,11 +152,11 @@ static kiln__real_numbers numbers_of(bounds *b, uint64_t i, double inputs[KILN__
     const uint64_t inner = given->inner, slab = given->columns * inner;
     const uint64_t line = b->single ? i : i / slab * inner + i % inner;
     if (reduces && b->line != line)
-        kiln__bound_row(&b->row, b->spec, given, line);
+        kiln__bound_row(&b->row, b->spec, &b->types, given, line);
     b->line = line;
     const uint64_t column = reduces ? i / inner % given->columns : 0;
     if (b->spec->op->scans && !b->single)
-        kiln__bound_scan(&b->row, b->spec, given, line, kiln__elements_in_order(given, b->spec->op, column));
+        kiln__bound_scan(&b->row, b->spec, &b->types, given, line, kiln__elements_in_order(given, b->spec->op, column));
     for (uint32_t j = 0; j < kiln__spec_inputs(b->spec); j++) {
         uint64_t at = b->single ? kiln__elements_at(given, line, 0) : i;
         if (b->loop != NULL)
@@ -159,10 +171,12 @@ static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
     double inputs[KILN__INPUTS_MAX];
     if (b == NULL || b->spec == NULL)
         return false;
+    const kiln__dtype type = b->types.results[b->output];
+    const double result = kiln__dtype_value(got, i, type), right = kiln__dtype_value(want, i, type);
+    if (kiln__bound_is_near(&b->types, b->output, result, right))
+        return true;
     const kiln__real_numbers numbers = numbers_of(b, i, inputs);
-    kiln__dtype result = kiln__spec_result(b->spec, b->output);
-    return kiln__bound_agrees(b->spec, &numbers, &b->row, b->output, kiln__dtype_value(got, i, result),
-                              kiln__dtype_value(want, i, result));
+    return kiln__bound_agrees(b->spec, &b->types, &numbers, &b->row, b->output, result, right);
 }
 
 /* The elements that are compared one by one, of n. */
@@ -174,27 +188,71 @@ static uint64_t count_compared(const bounds *b, uint64_t n)
     return most < n ? most : n;
 }
 
-/* Compares n elements from number `start` of the array on. `within` may be NULL. */
-static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
-                             uint64_t start, uint64_t n, const kiln_tolerance *tolerance, bounds *within)
+/* A comparison that threads share. */
+typedef struct span_comparison {
+    const kiln__array *array;
+    const char *got, *want;
+    const kiln_tolerance *tolerance;
+    const bounds *within; /* or NULL */
+    pthread_mutex_t lock; /* guards what follows */
+    difference found;
+} span_comparison;
+
+/* A kiln__pool_fn. */
+static void compare_span(void *data, uint64_t begin, uint64_t end)
 {
-    uint32_t size = array->size;
-    kiln__dtype dtype = array->type;
-    kiln__fpenv host;
+    span_comparison *c = data;
+    const uint32_t size = c->array->size;
+    difference found = none;
+    bounds own = c->within != NULL ? *c->within : (bounds){ .spec = NULL };
+    for (uint64_t k = begin; k < end; k++) {
+        const uint64_t i = element_at(&own, k);
+        if (memcmp(c->got + i * size, c->want + i * size, size) == 0 ||
+            agrees(c->array->type, c->got, c->want, i, c->tolerance) || is_within(&own, c->got, c->want, i))
+            continue;
+        found.wrong++;
+        found.first = i < found.first ? i : found.first;
+    }
+    if (found.wrong == 0)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->found.wrong += found.wrong;
+    c->found.first = found.first < c->found.first ? found.first : c->found.first;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* The elements of a span: of an op that reduces whole rows, whose values are calculated once. */
+static uint64_t span_of(const bounds *b)
+{
+    const bool rows = b != NULL && b->spec != NULL && b->spec->op->reductions > 0 && !b->single;
+    return rows && b->given.columns > 0 ? (SPAN / b->given.columns + 1) * b->given.columns : SPAN;
+}
+
+/* Compares n elements from number `start` of the array on, on all cores. `within` may be NULL. */
+static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
+                             uint64_t start, uint64_t n, const kiln_tolerance *tolerance, const bounds *within)
+{
+    span_comparison c = { array, got, want, tolerance, within, PTHREAD_MUTEX_INITIALIZER, none };
+    const uint32_t size = array->size;
     if (memcmp(got, want, n * size) == 0) {
         out->compared += n;
         return;
     }
     n = count_compared(within, n);
     out->compared += n;
+    kiln__fpenv host;
+    kiln__pool *pool = kiln__pool_share(kiln__cpu_count() - 1);
     kiln__fpenv_enter(&host); /* a host may flush subnormal numbers */
-    for (uint64_t k = 0; k < n; k++) {
-        const uint64_t i = element_at(within, k);
-        if (memcmp(got + i * size, want + i * size, size) != 0 && !agrees(dtype, got, want, i, tolerance) &&
-            !is_within(within, got, want, i))
-            note_difference(out, array, 1, start + i, bits_at(got, i, size), bits_at(want, i, size));
-    }
+    if (pool != NULL)
+        kiln__pool_run(pool, n, span_of(within), compare_span, &c);
+    else
+        compare_span(&c, 0, n);
     kiln__fpenv_leave(&host);
+    kiln__pool_release(pool);
+    const uint64_t first = c.found.first;
+    if (c.found.wrong > 0)
+        note_difference(out, array, c.found.wrong, start + first, bits_at(got, first, size),
+                        bits_at(want, first, size));
 }
 
 /* The same of n elements in device memory, a chunk at a time; `want` may be in host memory. */
@@ -222,13 +280,6 @@ static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const
 }
 
 /* ---- Comparing on the device */
-
-/* The output of the kernel that compares: the number of wrong elements, and the least index of one. */
-typedef struct difference {
-    uint64_t wrong, first;
-} difference;
-
-static const difference none = { 0, UINT64_MAX };
 
 static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kiln_device *device,
                                  const kiln__fields *spec, const kiln__load *load, kiln_report *report)
@@ -518,7 +569,7 @@ static kiln_tolerance find_widest(bounds *b, uint64_t elements)
     for (uint64_t k = 0; k < compared && k < most; k++) {
         double inputs[KILN__INPUTS_MAX];
         const kiln__real_numbers numbers = numbers_of(b, element_at(b, k), inputs);
-        const double error = kiln__bound_estimate(b->spec, &numbers, &b->row, b->output).error;
+        const double error = kiln__bound_estimate(b->spec, &b->types, &numbers, &b->row, b->output).error;
         if (isfinite(error) && 2 * error > widest.absolute)
             widest.absolute = 2 * error;
     }
@@ -542,6 +593,8 @@ static void compare_written(const checking *c, uint64_t start, uint64_t n)
         within.given.inner = load->sizes[2];
     bounded = bounded && list_scalars(c, scalars);
     within.spec = bounded ? c->spec : NULL;
+    if (bounded)
+        kiln__bound_types_find(&within.types, c->spec);
     c->out->bounded = bounded;
     kiln__loop loop;
     if (c->reference->plan->dims > 0) {

@@ -82,7 +82,9 @@ static const struct {
 
 static bool agrees(const kiln__fields *spec, const double *inputs, double got, double want)
 {
-    return kiln__bound_agrees(spec, &(kiln__real_numbers){ .inputs = inputs }, NULL, 0, got, want);
+    kiln__bound_types types;
+    kiln__bound_types_find(&types, spec);
+    return kiln__bound_agrees(spec, &types, &(kiln__real_numbers){ .inputs = inputs }, NULL, 0, got, want);
 }
 
 START_TEST(test_bound__an_error_is_carried_through_an_expression)
@@ -130,13 +132,15 @@ START_TEST(test_bound__scans_go_along_the_row_and_back)
     for (int i = 0; i < COUNT(scans); i++) {
         kiln__fields spec;
         kiln__row_bound row;
+        kiln__bound_types types;
         ck_assert_int_eq(kiln_test_fields(&spec, &catalog, scans[i].spec, NULL), KILN_OK);
-        kiln__bound_row(&row, &spec, &elements, 1);
+        kiln__bound_types_find(&types, &spec);
+        kiln__bound_row(&row, &spec, &types, &elements, 1);
         for (int j = 0; j < COUNT(order); j++) {
             const double input = (double)x[5 + order[j]];
             const kiln__real_numbers numbers = { .inputs = &input, .index = (double)order[j] };
-            kiln__bound_scan(&row, &spec, &elements, 1, kiln__elements_in_order(&elements, spec.op, order[j]));
-            const kiln__estimate got = kiln__bound_estimate(&spec, &numbers, &row, 0);
+            kiln__bound_scan(&row, &spec, &types, &elements, 1, kiln__elements_in_order(&elements, spec.op, order[j]));
+            const kiln__estimate got = kiln__bound_estimate(&spec, &types, &numbers, &row, 0);
             ck_assert_msg(got.value == scans[i].want[order[j]], "%s at %d: %g", scans[i].spec, (int)order[j],
                           got.value);
             ck_assert(got.error < 0.1);
