@@ -119,6 +119,7 @@ static char *expand(reader *r, kiln__word word)
     }
     if (plain != NULL && from != plain) {
         kiln__text_append_bytes(&text, from, strlen(from));
+        r->too_long = r->too_long || text.length > FORMULA_MAX;
         plain = copy(r, kiln__word_of(kiln__text_string(&text)));
     }
     r->out_of_memory = r->out_of_memory || text.failed;
@@ -922,6 +923,9 @@ static kiln_status check_strides(const reader *r)
         if (is_of_strides(kiln__word_of(name)))
             return FAIL(r, "'%s' is known from the strides: give the size or param another name", name);
     }
+    for (uint32_t i = 0; i < out->let_count; i++)
+        if (is_of_strides(kiln__word_of(out->lets[i].name)))
+            return FAIL(r, "'%s' is known from the strides: give the formula another name", out->lets[i].name);
     return KILN_OK;
 }
 

@@ -314,6 +314,10 @@ static const struct {
            "//! let b = a + a + a + a + a + a + a + a + a + a\n//! let c = b + b + b + b + b + b + b + b + b + b\n"
            "//! let d = c + c + c + c + c + c + c + c + c + c"),
       7, "a formula has more than 8192 bytes" },
+    { "//! template toy\n//! inputs 1\n//! size n\n//! param block 32..64 = 32\n//! let span = 2\n"
+      "//! arg out... out otype[n] inplace\n//! arg x... in itype[n]\n//! arg w strides\n//! grid n\n"
+      "//! entry go align bytes\n",
+      10, "'span' is known from the strides: give the formula" },
     { WITH("//! reference"), 4, "write reference OP" },
     { WITH("//! reference a\n//! reference b"), 5, "'reference' is given twice" },
     { WITH("//! reference relu6"), 11, "a reference is for a template without an op: leave inputs out" },
