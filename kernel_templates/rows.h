@@ -24,7 +24,7 @@
 /* Of n elements whose distances from a number near their mean have the sum d: the squares of the distances from the
  * mean, where those from the number have the sum a, and the mean. Infinite elements leave both as they are. */
 #define KILN_SQUARES(type, a, d, n) \
-    ((d) - (d) != 0 ? (a) : (a) - (d) * ((d) / (type)(n)) < 0 ? 0 : (a) - (d) * ((d) / (type)(n)))
+    ((a) - (a) != 0 || (d) - (d) != 0 ? (a) : (a) - (d) * ((d) / (type)(n)) < 0 ? 0 : (a) - (d) * ((d) / (type)(n)))
 #define KILN_REFINED(type, near, d, n) ((d) - (d) != 0 ? (near) : (near) + (d) / (type)(n))
 
 /* The number by which a variance of n elements is divided. */

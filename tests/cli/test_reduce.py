@@ -366,6 +366,8 @@ class Reductions(KilnTest):
         np.testing.assert_array_equal(mean, x[:, 0])
         self.assertTrue((self.run_op("op=mean(x)", [x]) != mean).any())
         weights = [self.values((1000,), "f32") for _ in range(2)]
+        large = self.values((50, 1000), "f32") * np.float32(1e28)
+        np.testing.assert_array_equal(self.run_op("op=std(x)", [large]), np.full(50, np.inf))
         result = self.run_op("op=layer_norm", [x, *weights])
         np.testing.assert_array_equal(result, np.broadcast_to(weights[1], x.shape))
 
