@@ -11,15 +11,16 @@
 //! arg      s... f64
 //! let      lines   = max(n_hint / cols_hint, 1)                        -- columns of all slabs
 //! let      kept    = cols_hint * max(full, 1)                          -- elements of a column, of all inputs
-//! let      keeps   = sm > 0 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep them
+//! let      folds   = fold_bytes * walks                                -- bytes of the folds of all walks
+//! let      keeps   = sm > 0 && folds <= 256 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep them
 //! let      threads = pow2(cores * 3 / 4) * (scans || fold_bytes > 8 ? 1024 : 2048) -- that fill a GPU
-//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), keeps ? 8 / max(bytes, 2) : max(1, min(8, pow2(256 / (fold_bytes * walks))))) -- elements per memory access
-//! param    across 1,2,4,8,16,32 = keeps ? (lines < 256 * vector ? 4 : bytes == 4 ? 16 : 8) : lines / (16 * vector) >= (scans ? 64 : 256) ? 16 : lines / (8 * vector) >= 16 ? 8 : 4 -- threads of a block along the last dimension
+//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), keeps ? 8 / max(bytes, 2) : max(1, min(8, pow2(256 / folds)))) -- elements per memory access
+//! param    across 1,2,4,8,16,32 = keeps ? (lines < 256 * vector ? 4 : bytes == 4 ? 16 : 8) : folds <= 256 && lines / (16 * vector) >= (scans ? 64 : 256) ? 16 : lines / (8 * vector) >= 16 ? 8 : 4 -- threads of a block along the last dimension
 //! let      tiles   = max(lines / (across * vector), 1)                 -- of the columns, each of one cluster
 //! let      down    = min(threads / tiles, cols_hint * across / 4)      -- threads of a tile
 //! let      small   = tiles <= 16 || down < threads / tiles             -- a few tiles, or a short axis
 //! param    block  32,64,128,256,512,1024 = max(32, min(min(pow2(cols_hint * across / 4), scans ? min(2048 / vector, 1024) : keeps || small ? 512 : 1024), min(keeps ? (kept > 1024 ? 256 : 512) : max(256, pow2(down / 2 + 1)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1)))) -- threads per block
-//! let      room    = 256 / (vector * max(bytes, 4) * max(full, 1))     -- places of the axis whose elements fit a thread's registers
+//! let      room    = max(256 / (vector * max(bytes, 4) * max(full, 1)), 1) -- places of the axis whose elements fit a thread's registers
 //! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(keeps ? (cols_hint * across + block * room - 1) / (block * room) : max(1, down / block / (scans || small || down <= 2 * block ? 1 : 2)))) -- blocks that share the axis
 //! let      own     = (cols_hint * across + cluster * block - 1) / (cluster * block) -- places of the axis for each thread
 //! param    elems  0..64 = keeps && own <= room ? own : 0               -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage

@@ -221,11 +221,13 @@ static void compare_span(void *data, uint64_t begin, uint64_t end)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* The elements of a span: of an op that reduces whole rows, whose values are calculated once. */
+/* The elements of a span. An op that reduces has spans of whole rows: the values of a row are calculated once. */
 static uint64_t span_of(const bounds *b)
 {
-    const bool rows = b != NULL && b->spec != NULL && b->spec->op->reductions > 0 && !b->single;
-    return rows && b->given.columns > 0 ? (SPAN / b->given.columns + 1) * b->given.columns : SPAN;
+    const bool reduces = b != NULL && b->spec != NULL && b->spec->op->reductions > 0;
+    if (!reduces || b->given.columns == 0)
+        return SPAN;
+    return (SPAN / b->given.columns + 1) * (b->single ? 1 : b->given.columns);
 }
 
 /* Compares n elements from number `start` of the array on, on all cores. `within` may be NULL. */
