@@ -134,11 +134,13 @@ typedef struct bounds {
     kiln__row_bound row;
 } bounds;
 
+static const bounds unbounded = { .spec = NULL };
+
 /* Element number k in an order in which the elements of a row follow each other as its scans have them, so that its
  * values are calculated once. */
 static uint64_t element_at(const bounds *b, uint64_t k)
 {
-    if (b == NULL || b->spec == NULL || (b->given.inner == 1 && !b->spec->op->reverse) || b->single)
+    if (b->spec == NULL || (b->given.inner == 1 && !b->spec->op->reverse) || b->single)
         return k;
     return kiln__elements_at(&b->given, k / b->given.columns,
                              kiln__elements_in_order(&b->given, b->spec->op, k % b->given.columns));
@@ -169,7 +171,7 @@ static kiln__real_numbers numbers_of(bounds *b, uint64_t i, double inputs[KILN__
 static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
 {
     double inputs[KILN__INPUTS_MAX];
-    if (b == NULL || b->spec == NULL)
+    if (b->spec == NULL)
         return false;
     const kiln__dtype type = b->types.results[b->output];
     const double result = kiln__dtype_value(got, i, type), right = kiln__dtype_value(want, i, type);
@@ -182,7 +184,7 @@ static bool is_within(bounds *b, const char *got, const char *want, uint64_t i)
 /* The elements that are compared one by one, of n. */
 static uint64_t count_compared(const bounds *b, uint64_t n)
 {
-    if (b == NULL || b->spec == NULL || b->rows_most == 0)
+    if (b->spec == NULL || b->rows_most == 0)
         return n;
     const uint64_t most = b->rows_most * (b->single ? 1 : b->given.columns);
     return most < n ? most : n;
@@ -193,7 +195,7 @@ typedef struct span_comparison {
     const kiln__array *array;
     const char *got, *want;
     const kiln_tolerance *tolerance;
-    const bounds *within; /* or NULL */
+    const bounds *within;
     pthread_mutex_t lock; /* guards what follows */
     difference found;
 } span_comparison;
@@ -204,7 +206,7 @@ static void compare_span(void *data, uint64_t begin, uint64_t end)
     span_comparison *c = data;
     const uint32_t size = c->array->size;
     difference found = none;
-    bounds own = c->within != NULL ? *c->within : (bounds){ .spec = NULL };
+    bounds own = *c->within;
     for (uint64_t k = begin; k < end; k++) {
         const uint64_t i = element_at(&own, k);
         if (memcmp(c->got + i * size, c->want + i * size, size) == 0 ||
@@ -224,13 +226,13 @@ static void compare_span(void *data, uint64_t begin, uint64_t end)
 /* The elements of a span. An op that reduces has spans of whole rows: the values of a row are calculated once. */
 static uint64_t span_of(const bounds *b)
 {
-    const bool reduces = b != NULL && b->spec != NULL && b->spec->op->reductions > 0;
-    if (!reduces || b->given.columns == 0)
+    if (b->spec->op->reductions == 0 || b->given.columns == 0)
         return SPAN;
     return (SPAN / b->given.columns + 1) * (b->single ? 1 : b->given.columns);
 }
 
-/* Compares n elements from number `start` of the array on, on all cores. `within` may be NULL. */
+/* Compares n elements from number `start` of the array on. Threads share what has bounds, whose elements take long. The
+ * reference on the cpu has the same pool. */
 static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
                              uint64_t start, uint64_t n, const kiln_tolerance *tolerance, const bounds *within)
 {
@@ -243,7 +245,7 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
     n = count_compared(within, n);
     out->compared += n;
     kiln__fpenv host;
-    kiln__pool *pool = kiln__pool_share(kiln__cpu_count() - 1);
+    kiln__pool *pool = within->spec != NULL ? kiln__pool_share(kiln__cpu_count() - 1) : NULL;
     kiln__fpenv_enter(&host); /* a host may flush subnormal numbers */
     if (pool != NULL)
         kiln__pool_run(pool, n, span_of(within), compare_span, &c);
@@ -275,7 +277,7 @@ static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const
         if (status == KILN_OK && want_on_device)
             status = copy(device, host + CHUNK_BYTES, want + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
         if (status == KILN_OK)
-            compare_elements(out, array, host, right, done, count, tolerance, NULL);
+            compare_elements(out, array, host, right, done, count, tolerance, &unbounded);
     }
     kiln__free(host);
     return status;
