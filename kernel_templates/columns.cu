@@ -12,7 +12,7 @@
 //! let      lines   = max(n_hint / cols_hint, 1)                        -- columns of all slabs
 //! let      kept    = cols_hint * max(full, 1)                          -- elements of a column, of all inputs
 //! let      folds   = fold_bytes * walks                                -- bytes of the folds of all walks
-//! let      keeps   = sm > 0 && folds <= 256 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep them
+//! let      keeps   = sm > 0 && folds <= 256 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep a column
 //! let      threads = pow2(cores * 3 / 4) * (scans || fold_bytes > 8 ? 1024 : 2048) -- that fill a GPU
 //! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), keeps ? 8 / max(bytes, 2) : max(1, min(8, pow2(256 / folds)))) -- elements per memory access
 //! param    across 1,2,4,8,16,32 = keeps ? (lines < 256 * vector ? 4 : bytes == 4 ? 16 : 8) : folds <= 256 && lines / (16 * vector) >= (scans ? 64 : 256) ? 16 : lines / (8 * vector) >= 16 ? 8 : 4 -- threads of a block along the last dimension

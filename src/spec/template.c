@@ -541,6 +541,13 @@ static kiln_status read_values(reader *r, kiln__declared_param *param, kiln__wor
     return is_number ? read_list(r, param, values) : read_words(r, param, values);
 }
 
+/* Whether a parameter or a formula can have a name. */
+static bool is_free(const reader *r, kiln__word name)
+{
+    return kiln__word_is_name(name) && !is_reserved(name) && find_let(r, name) == NULL &&
+           kiln__template_param(r->out, name.text, name.length) < 0;
+}
+
 static kiln_status read_param(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
@@ -550,8 +557,7 @@ static kiln_status read_param(reader *r, kiln__word rest)
     kiln__word name = kiln__word_next(&values);
     if (out->param_count == KILN__PARAMS_MAX)
         return FAIL(r, "more than %d params", KILN__PARAMS_MAX);
-    if (!kiln__word_is_name(name) || is_reserved(name) || find_let(r, name) != NULL ||
-        kiln__template_param(out, name.text, name.length) >= 0)
+    if (!is_free(r, name))
         return FAIL(r, "'%s' cannot name a param: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
     if (value.length == 0)
@@ -580,8 +586,7 @@ static kiln_status read_let(reader *r, kiln__word rest)
     kiln__word name = kiln__word_cut(&formula, "=");
     if (out->let_count == KILN__LETS_MAX)
         return FAIL(r, "more than %d lets", KILN__LETS_MAX);
-    if (!kiln__word_is_name(name) || is_reserved(name) || find_let(r, name) != NULL ||
-        kiln__template_param(out, name.text, name.length) >= 0)
+    if (!is_free(r, name))
         return FAIL(r, "'%s' cannot name a formula: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
     if (formula.length == 0)

@@ -19,7 +19,7 @@ enum {
     KILN__TEMPLATE_OPTIONS_MAX = 32 /* words */
 };
 
-/* A name that stands for a formula in the declarations below it. No other field has names of lets in its formulas. */
+/* A name that stands for a formula in the declarations below it. Texts as declared have such names, formulas none. */
 typedef struct kiln__let {
     char *name;
     char *text; /* as declared */
