@@ -21,8 +21,8 @@
 /* A number, or 0 in place of an infinite one. */
 #define KILN_FINITE(x) ((x) + (x) == (x) ? 0 : (x))
 
-/* Of n elements whose distances from a number near their mean have the sum d: the squares of the distances from the
- * mean, where those from the number have the sum a, and the mean. Infinite elements leave both as they are. */
+/* The squares of the distances of n elements from their mean, and the mean. The distances from a number near the mean
+ * have the sum d, and their squares the sum a. Infinite sums leave both as they are. */
 #define KILN_SQUARES(type, a, d, n) \
     ((a) - (a) != 0 || (d) - (d) != 0 ? (a) : (a) - (d) * ((d) / (type)(n)) < 0 ? 0 : (a) - (d) * ((d) / (type)(n)))
 #define KILN_REFINED(type, near, d, n) ((d) - (d) != 0 ? (near) : (near) + (d) / (type)(n))
@@ -62,8 +62,8 @@
 
 /* Where a launch runs the kernel several times: the phases of the stages, of the scans, and of the results. Those with
  * an element for a row come last, since they may be inputs of the others. */
-#define KILN_ONE(s)     +1
-#define KILN_SCAN_PHASE (0 KILN_FOLD_STAGES(KILN_ONE))
+#define KILN_ONE(s)        +1
+#define KILN_SCAN_PHASE    (0 KILN_FOLD_STAGES(KILN_ONE))
 #if defined(KILN_SCANS)
 #define KILN_RESULTS_PHASE (KILN_SCAN_PHASE + 1)
 #else
@@ -76,20 +76,11 @@
 
 /* ---- Joint folds: see kiln__rows_make in src/spec/rows.h */
 
-KILN_FN float kiln_lowest(float)
-{
-    return -0x1.fffffep+127f;
-}
-KILN_FN double kiln_lowest(double)
-{
-    return -0x1.fffffffffffffp+1023;
-}
+KILN_FN float kiln_lowest(float) { return -0x1.fffffep+127f; }
+KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
 
 /* Whether an element is too far above the base of its folds. The base stays finite. */
-template <typename T> KILN_FN bool kiln_is_far(T x, T base)
-{
-    return x > base + 8 && x < (T)KILN_INFINITY;
-}
+template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
 
 /* The squares of the distances of n elements from their mean, from those from another number and the sum of these
  * distances: NaN where an element is infinite or the sum overflows, infinity where they do, and 0 where
@@ -102,10 +93,7 @@ template <typename T> KILN_FN T kiln_squares(T squares, T sum, T n)
 
 /* Whether so many elements have been folded that their mean is worth its division as a base: the first element may be
  * far from all others. */
-template <typename T> KILN_FN bool kiln_may_be_far(T count)
-{
-    return count == 8 || count == 64 || count == 512;
-}
+template <typename T> KILN_FN bool kiln_may_be_far(T count) { return count == 8 || count == 64 || count == 512; }
 
 /* Takes the mean as the base of folds: see kiln_join_squares. */
 template <typename T> KILN_FN void kiln_rebase(T &a, T &b, T &c, T &d)
@@ -117,7 +105,8 @@ template <typename T> KILN_FN void kiln_rebase(T &a, T &b, T &c, T &d)
 
 /* Joins folds: squares a of distances from b, of c elements, whose sum is d. The mean becomes the base. The greater
  * part comes first, so that two threads which join each other's folds get equal bits. */
-template <typename T> KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T other_a, T other_b, T other_c, T other_d)
+template <typename T>
+KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T other_a, T other_b, T other_c, T other_d)
 {
     const T n = c + other_c, mean = b + d / (c > 0 ? c : 1), other = other_b + other_d / (other_c > 0 ? other_c : 1);
     const bool less = c < other_c;
@@ -138,9 +127,9 @@ template <typename T> KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T o
 #define KILN_IF_FULL_2(...)
 
 /* The parameters of an entry. No pointer is restrict: an output may be one of the inputs. */
-#define KILN_PARAMETERS                                                             \
-    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, \
-        unsigned long long cols KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
+#define KILN_PARAMETERS                                                                                     \
+    KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols \
+                                                               KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 /* Its parameters as arguments, but for the sizes. */
 #define KILN_OUT_NAME(k)    out##k
@@ -152,9 +141,9 @@ template <typename T> KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T o
 /* Of input k: its row, and the element that it has for the whole row. */
 #define KILN_BEGIN(k)                                                                                        \
     const KILN_TYPE(k) *const p##k = KILN_LAYOUT##k == KILN_LAYOUT_FULL && used ? x##k + line * cols : x##k; \
-    const KILN_TYPE(k) c##k = KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN && used                                   \
-                                  ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0]                    \
-                                  : (KILN_TYPE(k))0;
+    const KILN_TYPE(k) c##k =                                                                                \
+        KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN && used ? x##k[KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line : 0] \
+                                                     : (KILN_TYPE(k))0;
 #define KILN_CONSTANT(k) KILN_VALUE(k, c##k)
 
 /* Of output k: its row. */
@@ -172,8 +161,8 @@ template <typename T> KILN_FN void kiln_join_squares(T &a, T &b, T &c, T &d, T o
 #define KILN_OUT_WORD(k) KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_lanes<KILN_RESULT(k)> r##k;)
 #define KILN_OUT_LANE(k) \
     KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT));)
-#define KILN_PUT(k)     KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_put(q##k + begin, i, r##k.word);)
-#define KILN_PUT_END(k) KILN_IF_FULL(KILN_OUT_LAYOUT##k, q##k[at] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_END));)
+#define KILN_PUT(k)      KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_put(q##k + begin, i, r##k.word);)
+#define KILN_PUT_END(k)  KILN_IF_FULL(KILN_OUT_LAYOUT##k, q##k[at] = KILN_STORE(k, KILN_RESULT_OF(k, KILN_END));)
 
 /* A row consists of words that are aligned in memory, and of the elements before the first and behind the last word:
  * its ends, of which `head` come first. */
@@ -227,21 +216,22 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
 /* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and
  * kiln_gather joins the folds of all threads with the help of KILN_PARTS others. Ends have folds of their own, since
  * the first of them come before the elements. */
-#define KILN_TAKE(f, element) kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+#define KILN_TAKE(f, element) \
+    kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
 #define KILN_STAGE(s)                               \
     {                                               \
         __shared__ kiln_folds##s parts[KILN_PARTS]; \
         KILN_WALK_STAGE(s, parts)                   \
     }
-#define KILN_WALK_STAGE(s, parts)             \
-    kiln_folds##s f, of_ends;                 \
-    kiln_clear(&f, 0);                        \
-    kiln_clear(&of_ends, 0);                  \
-    KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT)) \
-    KILN_ENDS(KILN_TAKE(of_ends, KILN_END))   \
-    if (KILN_HAS_ENDS)                        \
-        kiln_join(&f, 0, &of_ends, 0);        \
-    kiln_gather(&f, parts);                   \
+#define KILN_WALK_STAGE(s, parts)                 \
+    kiln_folds##s f, of_ends;                     \
+    kiln_clear(&f, 0);                            \
+    kiln_clear(&of_ends, 0);                      \
+    KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))     \
+    KILN_ENDS(KILN_TAKE(of_ends, KILN_END))       \
+    if (KILN_HAS_ENDS)                            \
+        kiln_join(&f, 0, &of_ends, 0);            \
+    kiln_gather(&f, parts);                       \
     kiln_finish(&f, 0, &row, cols);
 
 /* ---- The blocks of a cluster, where a template has such */
