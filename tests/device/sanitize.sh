@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# device_rows under compute-sanitizer's memcheck, racecheck and synccheck: every op that reduces or scans, by each template.
+# Prints how many parts each tool found nothing in, and the logs of the parts where it found something.
+#
+#     tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]
+#
+# BUILD is a build directory, usually build/static. The cases run in 48 parts, as many at once as there are cores. After SECONDS
+# (default: no limit) no other part starts; FIRST is the part to begin with, 0 to 47, so that a run can go on with the OUT of
+# another. The kernels are compiled before, without the tools. Logs go to OUT (default: a temporary directory).
+set -uo pipefail
+
+usage="usage: tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]"
+build=${1:?$usage}
+rows=$(realpath "$build")/tests/device_rows
+out=${2:-$(mktemp -d)}
+end=$(($(date +%s) + ${3:-86400}))
+first=${4:-0}
+parts=48
+[ -x "$rows" ] || { echo "no $rows; $usage" >&2; exit 2; }
+command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on PATH" >&2; exit 2; }
+mkdir -p "$out"
+export rows out parts end
+export KILN_CACHE_DIR=${KILN_CACHE_DIR:-$out/cache}
+
+if ! seq 0 $((parts - 1)) | xargs -P "$(nproc)" -I{} "$rows" cuda:0 0 {} "$parts" >"$out/plain.log" 2>&1; then
+    echo "device_rows fails without a tool; see $out/plain.log" >&2
+    exit 1
+fi
+
+# shellcheck disable=SC2016 # $0 and $1 are of the inner shell: the tool and the part
+for part in $(seq "$first" $((parts - 1))); do
+    printf '%s\n' "racecheck $part" "memcheck $part" "synccheck $part"
+done | xargs -P "$(nproc)" -L 1 bash -c '
+    [ "$(date +%s)" -lt "$end" ] || exit 0
+    compute-sanitizer --target-processes application-only --error-exitcode 9 --tool "$0" \
+        "$rows" cuda:0 0 "$1" "$parts" >"$out/$0.$1.log" 2>&1
+    echo $? >"$out/$0.$1.status"'
+
+failed=0
+for tool in memcheck racecheck synccheck; do
+    clean=0 ran=0 found=()
+    for status in "$out/$tool".*.status; do
+        [ -e "$status" ] || continue
+        ran=$((ran + 1))
+        if [ "$(cat "$status")" -eq 0 ]; then
+            clean=$((clean + 1))
+        else
+            found+=("${status%.status}.log")
+            failed=1
+        fi
+    done
+    echo "$tool: $ran of $parts parts, $clean clean" "${found[@]}"
+    [ "$ran" -eq "$parts" ] || failed=1
+done
+exit "$failed"
