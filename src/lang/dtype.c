@@ -116,6 +116,15 @@ unsigned kiln__dtype_bytes(kiln__dtype dtype)
     return dtypes[dtype].bytes;
 }
 
+/* 2 to a power that a double has, -1074 to 1023. ldexp takes longer than all else that is done with an element. */
+static double power_of_two(int exponent)
+{
+    const uint64_t bits = exponent >= -1022 ? (uint64_t)(exponent + 1023) << 52 : (uint64_t)1 << (exponent + 1074);
+    double power;
+    memcpy(&power, &bits, sizeof(power));
+    return power;
+}
+
 /* A value of a format of 8 or 16 bits. Its largest exponent but one is that of infinity and NaN, but in f8e4m3, which
  * has numbers there, no infinity, and NaN where all bits are set. */
 static double small_value(unsigned bits, kiln__dtype dtype)
@@ -127,9 +136,9 @@ static double small_value(unsigned bits, kiln__dtype dtype)
     if (whole_range ? exponent == 15 && digits == 7 : exponent > dtypes[dtype].most - dtypes[dtype].least + 1)
         magnitude = whole_range || digits != 0 ? NAN : INFINITY;
     else if (exponent == 0)
-        magnitude = ldexp(digits, dtypes[dtype].least - fraction);
+        magnitude = digits * power_of_two(dtypes[dtype].least - fraction);
     else
-        magnitude = ldexp(digits + (1 << fraction), exponent - 1 + dtypes[dtype].least - fraction);
+        magnitude = (digits + (1 << fraction)) * power_of_two(exponent - 1 + dtypes[dtype].least - fraction);
     return bits >> (width - 1) != 0 ? -magnitude : magnitude;
 }
 
@@ -159,20 +168,19 @@ double kiln__dtype_value(const void *array, uint64_t i, kiln__dtype dtype)
 
 double kiln__dtype_unit(double value, kiln__dtype dtype)
 {
-    int exponent = dtypes[dtype].least;
+    const int least = dtypes[dtype].least, most = dtypes[dtype].most;
     if (dtypes[dtype].kind != REAL)
         return 1;
-    if (value != 0 && isfinite(value) && ilogb(value) > exponent)
-        exponent = ilogb(value) < dtypes[dtype].most ? ilogb(value) : dtypes[dtype].most;
-    return ldexp(1, exponent - dtypes[dtype].fraction);
+    const int own = value != 0 && isfinite(value) ? ilogb(value) : least;
+    return power_of_two((own < least ? least : own > most ? most : own) - dtypes[dtype].fraction);
 }
 
 double kiln__dtype_largest(kiln__dtype dtype)
 {
     if (dtypes[dtype].kind != REAL)
         return INFINITY;
-    double digits = 2 - ldexp(dtype == KILN__DTYPE_F8E4M3 ? 2 : 1, -dtypes[dtype].fraction);
-    return ldexp(digits, dtypes[dtype].most);
+    const double digits = 2 - (dtype == KILN__DTYPE_F8E4M3 ? 2 : 1) * power_of_two(-dtypes[dtype].fraction);
+    return digits * power_of_two(dtypes[dtype].most);
 }
 
 double kiln__dtype_distance(double got, double want, kiln__dtype dtype)
