@@ -32,8 +32,11 @@ static double round_value(const estimator *e, double value)
 /* An infinite error is that of values that may overflow on one device alone. */
 static estimate make_estimate(const estimator *e, double exact, double error)
 {
-    double most = kiln__dtype_largest(e->computed), size = fabs(exact);
-    if (error > 0 && (isnan(error) || (size + error >= most && size - error <= most)))
+    const double size = fabs(exact);
+    if (error == 0)
+        return (estimate){ round_value(e, exact), 0 };
+    const double most = kiln__dtype_largest(e->computed);
+    if (isnan(error) || (size + error >= most && size - error <= most))
         error = INFINITY;
     return (estimate){ round_value(e, exact), error };
 }
@@ -163,14 +166,41 @@ static const estimate *value_of_row(const kiln__row_bound *row, const kiln__real
     return before ? &row->before[row->rows.places[i]] : &row->values[row->rows.places[i]];
 }
 
-static void estimate_nodes(const estimator *e, const kiln__real *real, const given *numbers,
+/* The nodes that estimates are calculated from. */
+typedef struct needs {
+    bool nodes[KILN__REAL_NODES_MAX];
+} needs;
+
+/* Whether the value of a node is known before those of its arguments. */
+static bool is_known(const kiln__real_node *node)
+{
+    return node->body > 0 || node->kind == KILN__REAL_REDUCTION;
+}
+
+/* Adds the nodes that those in it need. Nodes come after their arguments. */
+static void complete_needs(needs *needed, const kiln__real *real)
+{
+    for (uint32_t i = real->count; i-- > 0;) {
+        const kiln__real_node *node = &real->nodes[i];
+        if (!needed->nodes[i])
+            continue;
+        if (node->body > 0)
+            needed->nodes[node->body] = true;
+        for (uint32_t j = 0; j < node->count && !is_known(node); j++)
+            needed->nodes[node->args[j]] = true;
+    }
+}
+
+static void estimate_nodes(const estimator *e, const kiln__real *real, const given *numbers, const needs *needed,
                            estimate all[KILN__REAL_NODES_MAX])
 {
     estimate args[KILN__REAL_ARGS_MAX] = { { 0, 0 } };
     for (uint32_t i = 0; i < real->count; i++) {
         const kiln__real_node *node = &real->nodes[i];
+        if (!needed->nodes[i])
+            continue;
         const estimator step = estimator_of(e, i);
-        for (uint32_t j = 0; j < node->count; j++)
+        for (uint32_t j = 0; j < node->count && !is_known(node); j++)
             args[j] = take_argument(e, real, i, j, all);
         all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(&step, node->value), 0 }
                  : node->kind == KILN__REAL_INPUT  ? numbers->inputs[node->index]
@@ -186,7 +216,10 @@ static void estimate_nodes(const estimator *e, const kiln__real *real, const giv
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
 {
     estimate all[KILN__REAL_NODES_MAX];
-    estimate_nodes(e, real, numbers, all);
+    needs needed = { { false } };
+    needed.nodes[real->roots[output]] = true;
+    complete_needs(&needed, real);
+    estimate_nodes(e, real, numbers, &needed, all);
     return all[real->roots[output]];
 }
 
@@ -346,8 +379,19 @@ typedef struct row_of {
     uint64_t line;
 } row_of;
 
+/* The nodes of the elements that the folds of a stage take. */
+static needs needs_of_stage(const row_of *r, uint32_t stage)
+{
+    needs needed = { { false } };
+    for (uint32_t k = 0; k < r->out->rows.count; k++)
+        if (r->out->rows.values[k].stage == stage)
+            needed.nodes[r->out->rows.values[k].argument] = true;
+    complete_needs(&needed, r->spec->op);
+    return needed;
+}
+
 /* Adds the element of a column to the folds of a stage. */
-static void fold_column(const row_of *r, kiln__fold *folds, uint32_t stage, uint64_t col)
+static void fold_column(const row_of *r, kiln__fold *folds, uint32_t stage, const needs *needed, uint64_t col)
 {
     const kiln__elements *elements = r->elements;
     estimate inputs[KILN__INPUTS_MAX], all[KILN__REAL_NODES_MAX];
@@ -357,7 +401,7 @@ static void fold_column(const row_of *r, kiln__fold *folds, uint32_t stage, uint
                                            elements->columns, elements->inner);
     take_inputs(r->e, r->spec, values, inputs);
     estimate_nodes(r->e, r->spec->op, &(given){ .inputs = inputs, .scalars = elements->scalars, .index = (double)col },
-                   all);
+                   needed, all);
     for (uint32_t k = 0; k < r->out->rows.count; k++) {
         const kiln__row_value *value = &r->out->rows.values[k];
         if (value->stage == stage)
@@ -404,8 +448,9 @@ void kiln__bound_row(kiln__row_bound *out, const kiln__fields *spec, const kiln_
         out->values[k] = out->before[k] = (estimate){ 0, 0 };
     for (uint32_t stage = 0; stage < out->rows.stages; stage++) {
         kiln__fold folds[KILN__ROW_VALUES_MAX] = { { 0 } };
+        const needs needed = needs_of_stage(&row, stage);
         for (uint64_t col = 0; col < elements->columns; col++)
-            fold_column(&row, folds, stage, col);
+            fold_column(&row, folds, stage, &needed, col);
         finish_stage(&row, folds, stage, elements->columns);
     }
     clear_scans(&row);
@@ -416,11 +461,12 @@ void kiln__bound_scan(kiln__row_bound *out, const kiln__fields *spec, const kiln
 {
     const estimator e = make_estimator(spec, &types->typing, out, spec->dtype);
     const row_of row = { out, spec, elements, &e, line };
+    const needs needed = needs_of_stage(&row, KILN__STAGE_OF_SCANS);
     if (i + 1 < out->scanned)
         clear_scans(&row);
     while (out->scanned <= i) {
         memcpy(out->before, out->values, sizeof(out->before));
-        fold_column(&row, out->folds, KILN__STAGE_OF_SCANS,
+        fold_column(&row, out->folds, KILN__STAGE_OF_SCANS, &needed,
                     kiln__elements_in_order(elements, spec->op, out->scanned++));
         finish_stage(&row, out->folds, KILN__STAGE_OF_SCANS, out->scanned);
     }
