@@ -16,8 +16,8 @@ static int find_value(kiln__rows *rows, const kiln__real *op, const kiln__row_va
         const kiln__row_value *known = &rows->values[i];
         const bool scans = known->stage == KILN__STAGE_OF_SCANS;
         if (known->reduction == wanted->reduction && known->correction == wanted->correction &&
-            known->joint == wanted->joint && scans == (wanted->stage == KILN__STAGE_OF_SCANS) &&
-            kiln__real_same(op, known->argument, wanted->argument))
+            known->joint == wanted->joint && known->elements == wanted->elements &&
+            scans == (wanted->stage == KILN__STAGE_OF_SCANS) && kiln__real_same(op, known->argument, wanted->argument))
             return (int)i;
     }
     rows->values[rows->count] = *wanted;
@@ -75,8 +75,17 @@ static int add_value(const planner *p, kiln__reduction reduction, kiln__reductio
     if (kiln__reduction_corrects(reduction))
         value.correction = p->spec->op->nodes[node].value;
     value.joint = p->joint && base < KILN__REDUCTIONS;
-    if (value.joint ? !squares(&value) : base < KILN__REDUCTIONS)
-        value.base = add_value(p, base, base_of(base), argument, node, stage);
+    if (value.joint ? !squares(&value) : base < KILN__REDUCTIONS) {
+        kiln__row_value first = {
+            .reduction = base,
+            .argument = argument,
+            .stage = stage,
+            .base = -1,
+            .elements = value.elements,
+            .type = value.type /* elements are converted to before it is subtracted */
+        };
+        value.base = find_value(p->rows, p->spec->op, &first);
+    }
     if (value.base >= 0 && !value.joint)
         value.stage = stage + 1;
     return find_value(p->rows, p->spec->op, &value);
