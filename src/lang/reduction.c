@@ -66,6 +66,11 @@ bool kiln__reduction_is_exact(kiln__reduction reduction)
     return reductions[reduction].exact;
 }
 
+bool kiln__reduction_picks(kiln__reduction reduction)
+{
+    return reductions[reduction].exact && reductions[reduction].result != RESULT_TRUTH;
+}
+
 bool kiln__reduction_is_whole(kiln__reduction reduction)
 {
     return reductions[reduction].result != RESULT_REAL;

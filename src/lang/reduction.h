@@ -45,6 +45,9 @@ bool kiln__reduction_corrects(kiln__reduction reduction);
 /* Whether its value has the same bits in any order of the elements, also of real numbers. */
 bool kiln__reduction_is_exact(kiln__reduction reduction);
 
+/* Whether its value is one of the elements, or the place of one. */
+bool kiln__reduction_picks(kiln__reduction reduction);
+
 /* Whether it gives whole numbers of whole ones. */
 bool kiln__reduction_is_whole(kiln__reduction reduction);
 

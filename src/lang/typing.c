@@ -73,6 +73,7 @@ static void type_reduction(kiln__typing *typing, const kiln__real_node *node, ui
 {
     kiln__dtype elements = (kiln__dtype)typing->own[node->args[0]];
     typing->own[i] = typing->in[i] = (uint8_t)kiln__reduction_type((kiln__reduction)node->index, elements);
+    typing->picked[node->args[0]] |= kiln__reduction_picks((kiln__reduction)node->index);
 }
 
 /* An op of bools whose parameters are whole numbers stays one of bools. */
@@ -99,7 +100,7 @@ static void type_node(kiln__typing *typing, const kiln__real_node *node, const k
                       const kiln__dtype *inputs, uint32_t i)
 {
     typing->own[i] = typing->in[i] = KILN__DTYPE_UNSET;
-    typing->real[i] = false;
+    typing->real[i] = typing->picked[i] = false;
     switch ((kiln__real_kind)node->kind) {
     case KILN__REAL_NUMBER:
         typing->real[i] = node->pointed || !kiln__number_is_whole(node->value);
@@ -236,8 +237,9 @@ bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uin
 {
     kiln__dtype own = (kiln__dtype)typing->own[node];
     bool is_step = own == typing->in[node] && calculates(typing, &real->nodes[node], node);
-    return is_step && own != kiln__typing_computed(own) &&
-           ((eager && !real->nodes[node].inside) || (own == KILN__DTYPE_BOOL && !real->nodes[node].truth));
+    const bool is_whole =
+        own == KILN__DTYPE_BOOL ? !real->nodes[node].truth : !kiln__dtype_is_real(own) && typing->picked[node];
+    return is_step && own != kiln__typing_computed(own) && ((eager && !real->nodes[node].inside) || is_whole);
 }
 
 bool kiln__typing_rounds_number(const kiln__typing *typing, const kiln__real *real, uint32_t node, uint32_t j)

@@ -18,6 +18,7 @@ typedef struct kiln__typing {
      * is real; and the type that it is calculated in. That of a condition is the dtype. */
     uint8_t own[KILN__REAL_NODES_MAX], in[KILN__REAL_NODES_MAX];
     bool real[KILN__REAL_NODES_MAX];
+    bool picked[KILN__REAL_NODES_MAX]; /* whether a reduction may have the value of the node as its own: max, argmax */
 } kiln__typing;
 
 /* `inputs` has the type of each input, and `dtype` is that of all. */
@@ -37,7 +38,7 @@ kiln__dtype kiln__typing_computed(kiln__dtype dtype);
 const char *kiln__typing_c_type(kiln__dtype dtype);
 
 /* Whether the value of a node is rounded to its type, which is stored in fewer bits than it is calculated in. Sums and
- * products of bools always are, to 0 and 1. */
+ * products of bools always are, to 0 and 1, and so are whole numbers of which max and its kin pick one. */
 bool kiln__typing_rounds(const kiln__typing *typing, const kiln__real *real, uint32_t node, bool eager);
 
 /* Whether argument j of a node is a number that is rounded to f16 or bf16 before it is compared with arrays of that

@@ -147,6 +147,12 @@ static estimator estimator_of(const estimator *e, uint32_t i)
     return step;
 }
 
+static estimate round_step(const estimator *e, const kiln__real *real, uint32_t i, estimate value)
+{
+    const bool rounds = e->typing != NULL && kiln__typing_rounds(e->typing, real, i, e->eager);
+    return rounds ? convert(value, (kiln__dtype)e->typing->own[i]) : value;
+}
+
 /* The value of a step, which may round to its type. `e` is the step's. */
 static estimate estimate_step(const estimator *e, const kiln__real *real, uint32_t i, const estimate *args)
 {
@@ -155,7 +161,7 @@ static estimate estimate_step(const estimator *e, const kiln__real *real, uint32
         return result;
     if (e->typing->mixed && !kiln__dtype_is_real(e->computed))
         result.value = kiln__dtype_round(result.value, e->computed);
-    return kiln__typing_rounds(e->typing, real, i, e->eager) ? convert(result, (kiln__dtype)e->typing->own[i]) : result;
+    return round_step(e, real, i, result);
 }
 
 /* The value of a node that reduces or scans. */
@@ -171,13 +177,13 @@ typedef struct needs {
     bool nodes[KILN__REAL_NODES_MAX];
 } needs;
 
-/* Whether the value of a node is known before those of its arguments. */
-static bool is_known(const kiln__real_node *node)
+/* Whether a node takes its value from its body or from its row, and not from its arguments. */
+static bool skips_arguments(const kiln__real_node *node)
 {
     return node->body > 0 || node->kind == KILN__REAL_REDUCTION;
 }
 
-/* Adds the nodes that those in it need. Nodes come after their arguments. */
+/* Adds the nodes that those in it need. Nodes come after their arguments and bodies. */
 static void complete_needs(needs *needed, const kiln__real *real)
 {
     for (uint32_t i = real->count; i-- > 0;) {
@@ -186,7 +192,7 @@ static void complete_needs(needs *needed, const kiln__real *real)
             continue;
         if (node->body > 0)
             needed->nodes[node->body] = true;
-        for (uint32_t j = 0; j < node->count && !is_known(node); j++)
+        for (uint32_t j = 0; j < node->count && !skips_arguments(node); j++)
             needed->nodes[node->args[j]] = true;
     }
 }
@@ -200,14 +206,14 @@ static void estimate_nodes(const estimator *e, const kiln__real *real, const giv
         if (!needed->nodes[i])
             continue;
         const estimator step = estimator_of(e, i);
-        for (uint32_t j = 0; j < node->count && !is_known(node); j++)
+        for (uint32_t j = 0; j < node->count && !skips_arguments(node); j++)
             args[j] = take_argument(e, real, i, j, all);
         all[i] = node->kind == KILN__REAL_NUMBER   ? (estimate){ round_value(&step, node->value), 0 }
                  : node->kind == KILN__REAL_INPUT  ? numbers->inputs[node->index]
                  : node->kind == KILN__REAL_PARAM  ? numbers->params[node->index]
                  : node->kind == KILN__REAL_SCALAR ? (estimate){ round_value(&step, numbers->scalars[node->index]), 0 }
                  : node->kind == KILN__REAL_INDEX  ? (estimate){ numbers->index, 0 }
-                 : node->body > 0                  ? all[node->body]
+                 : node->body > 0                  ? round_step(&step, real, i, all[node->body])
                  : node->kind == KILN__REAL_REDUCTION ? *value_of_row(e->row, node, i)
                                                       : estimate_step(&step, real, i, args);
     }
@@ -216,7 +222,8 @@ static void estimate_nodes(const estimator *e, const kiln__real *real, const giv
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output)
 {
     estimate all[KILN__REAL_NODES_MAX];
-    needs needed = { { false } };
+    needs needed;
+    memset(needed.nodes, 0, real->count * sizeof(*needed.nodes));
     needed.nodes[real->roots[output]] = true;
     complete_needs(&needed, real);
     estimate_nodes(e, real, numbers, &needed, all);

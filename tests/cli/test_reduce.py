@@ -142,6 +142,34 @@ class Reductions(KilnTest):
                 self.check_reductions(dtype, (2, cols), names[:6])
                 self.check_reductions(dtype, (2, cols), names[6:])
 
+    def test_whole_numbers_outside_their_type(self):
+        """max and its kin pick one of the values that the type has."""
+        x = np.array([[100, 120, 90, 110], [-128, -1, 0, 127]], np.int8)
+        wide, negated = x + x, (-x.astype(np.int16)).astype(np.uint8)
+        for rounding in ("fused", "eager"):
+            got = self.run_op("op=(max(x + x),min(x + x),argmax(x + x),argmin(x + x),cummin(x + x),min(abs(x)))"
+                              f" round={rounding}", [x], 6)
+            want = (wide.max(-1), wide.min(-1), wide.argmax(-1), wide.argmin(-1), np.minimum.accumulate(wide, -1),
+                    np.abs(x).min(-1))
+            for array, right in zip(got, want):
+                np.testing.assert_array_equal(array, right)
+            u8 = x.astype(np.uint8)
+            np.testing.assert_array_equal(self.run_op(f"op=max(-x) round={rounding}", [u8]), negated.max(-1))
+            got = self.run_op(f"op=argmin(-x) + y round={rounding}", [u8, np.full((2, 1), 0.5, np.float32)])
+            np.testing.assert_array_equal(got, negated.argmin(-1) + 0.5)
+
+    def test_logsumexp_of_other_types(self):
+        for dtype in ("f32", "f64", "f16", "i8", "i32", "i64", "u8", "bool"):
+            x = self.values((3, 40), dtype)
+            result = dtype if dtype in UNIT else "f32"
+            got = self.run_op("op=logsumexp(x > 0)", [x])
+            self.assert_near(got, logsumexp((x > 0).astype(F64), -1), "f32", 10, 40)
+            y = np.ones((3, 40), np.float64)
+            want = logsumexp(x.astype(F64), -1)
+            got = self.run_op("op=(logsumexp(x) + y,logsumexp(index) + y)", [x, y], 2)
+            self.assert_near(got[0], (want + 1)[:, None] * y, result, 100, 40)
+            self.assert_near(got[1], (logsumexp(np.arange(40.0)[None], -1) + 1)[:, None] * y, "f32", 100, 40)
+
     def test_axes(self):
         x = self.values((3, 5, 4, 6), "f32")
         wide = x.astype(F64)
@@ -403,7 +431,7 @@ class Reductions(KilnTest):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
         texts = ("(sum(x),argmax(x),any(x))", "softmax(x*y)", "native_layer_norm layout=(full,row,row)",
-                 "(logsumexp(x),std(x))",
+                 "(logsumexp(x),std(x))", "(logsumexp(x > 0),max(x + x))",
                  "cross_entropy_backward(g,x,t) layout=(column,full,column)", "(cumsum(x),cummax(x,exclusive=1),max(x))",
                  "cumprod(x-mean(x),reverse=1)")
         lines = [f"op={text} template={template} dtype={dtype} n={n}" for text in texts
