@@ -134,12 +134,32 @@ typedef struct rows_results {
 
 enum { RESULTS_ALIGNMENT = 256 };
 
-/* The results lose no bits that their total would show. */
-static kiln_dtype type_of_rows(kiln_dtype total)
+static bool is_dtype(kiln_dtype type)
 {
-    if (!kiln__dtype_is_real((kiln__dtype)total))
-        return KILN_I64;
-    return total == KILN_F64 ? KILN_F64 : KILN_F32;
+    return type > KILN_DTYPE_NONE && type <= KILN_BOOL;
+}
+
+/* Finds the types of the op's results for these inputs, of which kiln__apply makes sure later. */
+static void type_results(kiln__dtype out[KILN__OUTPUTS_MAX], const kiln_spec *spec, const kiln_tensor *ins,
+                         size_t in_count)
+{
+    const kiln__real *op = spec->fields.op;
+    kiln__dtype inputs[KILN__INPUTS_MAX] = { KILN__DTYPE_UNSET };
+    kiln__typing typing;
+    for (size_t k = 0; k < in_count && k < KILN__INPUTS_MAX; k++)
+        inputs[k] = is_dtype(ins[k].dtype) ? (kiln__dtype)ins[k].dtype : KILN__DTYPE_UNSET;
+    const kiln__dtype all = kiln__dtype_promote_all(inputs, op->inputs);
+    kiln__typing_make(&typing, op, &spec->fields.catalog->ops, all, inputs);
+    for (uint32_t k = 0; k < op->outputs; k++)
+        out[k] = kiln__typing_result(&typing, op, k);
+}
+
+/* Results lose no bits that their total would show. The mean of whole numbers is a real one, and sums real ones. */
+static kiln_dtype type_of_rows(kiln__dtype result, kiln_dtype total, bool is_mean)
+{
+    if (!kiln__dtype_is_real(result))
+        return is_mean ? KILN_F64 : KILN_I64;
+    return result == KILN__DTYPE_F64 || total == KILN_F64 ? KILN_F64 : KILN_F32;
 }
 
 /* Finds the shape of the results: that of the inputs, with the extent 1 along the axis of an op that reduces. */
@@ -169,20 +189,24 @@ static kiln_status make_rows(rows_results *out, const kiln_spec *spec, const kil
                              const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,
                              void *stream, kiln_report *report)
 {
+    kiln__dtype results[KILN__OUTPUTS_MAX];
     out->memory = NULL;
     out->count = out_count + parts->weighted;
     for (size_t k = 0; k < out_count; k++)
-        if (outs[k].dtype <= KILN_DTYPE_NONE || outs[k].dtype > KILN_BOOL)
+        if (!is_dtype(outs[k].dtype))
             return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "output %zu: %d is no kiln_dtype", k,
                               (int)outs[k].dtype);
     kiln_status status = shape_rows(out, spec, ins, in_count, report);
     if (status == KILN_OK && out->bytes > 0)
         status =
             out->device->backend->vtable->scratch(out->device, out->bytes * out->count, stream, &out->memory, report);
+    if (status == KILN_OK)
+        type_results(results, spec, ins, in_count);
     for (size_t k = 0; status == KILN_OK && k < out->count; k++)
         out->tensors[k] = (kiln_tensor){ .data = out->bytes > 0 ? (char *)out->memory + k * out->bytes : NULL,
                                          .device = out->device,
-                                         .dtype = type_of_rows(outs[k < out_count ? k : 0].dtype),
+                                         .dtype = type_of_rows(results[k % out_count], outs[k % out_count].dtype,
+                                                               spec->fields.reduce == KILN__TOTAL_MEAN),
                                          .ndim = out->ndim,
                                          .shape = out->shape };
     return status;

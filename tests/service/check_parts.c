@@ -155,6 +155,30 @@ START_TEST(test_parts__results_of_rows_keep_their_bits)
 }
 END_TEST
 
+/* Nor to the type of the total, of which float has 24 bits. */
+START_TEST(test_parts__results_of_rows_have_their_own_type)
+{
+    enum { LONG = 4096 };
+    static int64_t numbers[LONG];
+    static const int64_t lines[] = { LONG, 1 };
+    double large[] = { 1e39, -1e39, 3 };
+    static const int64_t three[] = { 3, 1 };
+    float sum = -77, mean = -77, cancels = -77;
+    for (int i = 0; i < LONG; i++)
+        numbers[i] = i == 0 ? 1 << 24 : 1;
+    const kiln_tensor in = { numbers, NULL, KILN_I64, 2, lines, NULL }, f64 = { large, NULL, KILN_F64, 2, three, NULL },
+                      outs[] = { number(&sum, KILN_F32), number(&mean, KILN_F32), number(&cancels, KILN_F32) };
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x) reduce=sum", &outs[0], 1, &in, 1, NULL, 0, NULL, &report), KILN_OK);
+    ck_assert(sum == (float)((1 << 24) + LONG - 1));
+    ck_assert_int_eq(kiln_apply(service, "op=max(x) reduce=mean", &outs[1], 1, &in, 1, NULL, 0, NULL, &report),
+                     KILN_OK);
+    ck_assert(mean == (float)(((1 << 24) + LONG - 1) / (double)LONG));
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x) reduce=sum", &outs[2], 1, &f64, 1, NULL, 0, NULL, &report),
+                     KILN_OK);
+    ck_assert(cancels == 0 || cancels == 3);
+}
+END_TEST
+
 START_TEST(test_parts__no_rows_and_no_elements)
 {
     static const struct {
@@ -359,6 +383,7 @@ Suite *kiln_test_service_parts_suite(void)
     tcase_add_test(tcase, test_parts__rows_have_one_total);
     tcase_add_test(tcase, test_parts__inputs_broadcast);
     tcase_add_test(tcase, test_parts__results_of_rows_keep_their_bits);
+    tcase_add_test(tcase, test_parts__results_of_rows_have_their_own_type);
     tcase_add_test(tcase, test_parts__no_rows_and_no_elements);
     tcase_add_test(tcase, test_parts__have_texts);
     tcase_add_test(tcase, test_parts__outputs);
