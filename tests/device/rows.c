@@ -223,6 +223,10 @@ int main(int count, char **arguments)
     runs = count > 2 ? atoi(arguments[2]) : runs;
     const int part = count > 4 ? atoi(arguments[3]) : 0, parts = count > 4 ? atoi(arguments[4]) : 1;
     const char *const word = count > 5 ? arguments[5] : "";
+    if (count == 4 || parts < 1 || part < 0 || part >= parts) {
+        fprintf(stderr, "usage: device_rows [DEVICE [RUNS [PART PARTS [WORD]]]], and PART is 0 to PARTS - 1\n");
+        return 2;
+    }
     int number = 0;
     for (size_t i = 0; i < COUNT(ops); i++)
         for (size_t d = 0; d < COUNT(dtypes); d++)
@@ -233,5 +237,7 @@ int main(int count, char **arguments)
                     number++ % parts == part)
                     check_case(ops[i][0], ops[i][1], dtypes[d], &shapes[s]);
     kiln_close(service);
-    return 0;
+    if (number == 0)
+        fprintf(stderr, "no case has %s\n", word);
+    return number > 0 ? 0 : 2;
 }

@@ -5,20 +5,23 @@
 #     tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]
 #
 # BUILD is a build directory, usually build/static. The cases run in 48 parts, as many at once as there are cores. After SECONDS
-# (default: no limit) no other part starts; FIRST is the part to begin with, 0 to 47, so that a run can go on with the OUT of
-# another. The kernels are compiled before, without the tools. Logs go to OUT (default: a temporary directory).
+# (default: a day) no other part starts. FIRST is the part to begin with, 0 to 47: one above 0 goes on with the OUT of another
+# run. The kernels are compiled before, without the tools. Logs go to OUT (default: a temporary directory).
 set -uo pipefail
 
 usage="usage: tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]"
 build=${1:?$usage}
 rows=$(realpath "$build")/tests/device_rows
 out=${2:-$(mktemp -d)}
-end=$(($(date +%s) + ${3:-86400}))
+seconds=${3:-86400}
 first=${4:-0}
 parts=48
+[[ $seconds =~ ^[0-9]+$ && $first =~ ^[0-9]+$ && $first -lt $parts ]] || { echo "$usage" >&2; exit 2; }
 [ -x "$rows" ] || { echo "no $rows; $usage" >&2; exit 2; }
 command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on PATH" >&2; exit 2; }
 mkdir -p "$out"
+[ "$first" -gt 0 ] || rm -f "$out"/*.status
+end=$(($(date +%s) + seconds))
 export rows out parts end
 export KILN_CACHE_DIR=${KILN_CACHE_DIR:-$out/cache}
 
@@ -32,6 +35,7 @@ for part in $(seq "$first" $((parts - 1))); do
     printf '%s\n' "racecheck $part" "memcheck $part" "synccheck $part"
 done | xargs -P "$(nproc)" -L 1 bash -c '
     [ "$(date +%s)" -lt "$end" ] || exit 0
+    rm -f "$out/$0.$1.status"
     compute-sanitizer --target-processes application-only --error-exitcode 9 --tool "$0" \
         "$rows" cuda:0 0 "$1" "$parts" >"$out/$0.$1.log" 2>&1
     echo $? >"$out/$0.$1.status"'
@@ -52,4 +56,5 @@ for tool in memcheck racecheck synccheck; do
     echo "$tool: $ran of $parts parts, $clean clean" "${found[@]}"
     [ "$ran" -eq "$parts" ] || failed=1
 done
+echo "logs in $out"
 exit "$failed"
