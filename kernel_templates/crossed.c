@@ -21,8 +21,9 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[at[KILN_OUTPUTS + k] + j * view->stride[KILN_OUTPUTS + k][0]])
 
 /* Of output k: the element, which is calculated before any is stored. */
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(first + j)));
 #define KILN_PUT_ELEMENT(k)     out##k[at[k] + j * view->stride[k][0]] = e##k;
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 1 + k];
 
@@ -46,6 +47,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
         const long long count = (long long)(cols - col < KILN_EDGE ? cols - col : KILN_EDGE);
         for (unsigned long long i = row; i < last; i++) {
             unsigned long long rest = block / wide / high;
+            const long long first = (long long)((rest * rows + i) * cols + col);
             long long at[KILN_OUTPUTS + KILN_INPUTS];
             for (int k = 0; k < KILN_OUTPUTS + KILN_INPUTS; k++)
                 at[k] = (long long)col * view->stride[k][0] +

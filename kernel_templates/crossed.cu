@@ -68,10 +68,10 @@ template <typename T, int lanes> struct kiln_patches {
     kiln_lanes<T, lanes> word[KILN_PATCHES][lanes];
 };
 
-/* Where a pass is: its first column and row, the columns and rows that there are, and the offset of the dimensions
- * beyond these in each array. */
+/* Where a pass is: its first column and row, the columns and rows that there are, the number of its plane, and the
+ * offset of that in each array. */
 struct kiln_spot {
-    long long col, row, cols, rows, base[KILN_OUTPUTS + KILN_INPUTS];
+    long long col, row, cols, rows, plane, base[KILN_OUTPUTS + KILN_INPUTS];
 };
 
 /* The offset of an element in array k. */
@@ -170,8 +170,9 @@ KILN_FN void kiln_give(T *array, const kiln_lanes<T, lanes> &row, const kiln_vie
 
 /* Of output k: a row of a patch, and its element j. */
 #define KILN_OUT_ROW(k) kiln_lanes<KILN_RESULT(k), lanes> r##k;
-#define KILN_OUT_ELEMENT(k) \
-    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_ELEMENT(k)                                                                         \
+    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) \
+                                                   KILN_POSITION((spot.plane * spot.rows + row + i) * spot.cols + col + j)));
 #define KILN_GIVE(k) kiln_give<KILN_OUT_LAYOUT##k>(out##k, r##k, view, spot, k, col, row + i);
 
 /* The parameters of both entries, but for the strides, and their names. No pointer is restrict: an output may be an
@@ -194,6 +195,7 @@ KILN_FN kiln_spot kiln_find(const kiln_view &view)
     spot.col = (long long)(blockIdx.x % wide) * side;
     spot.row = (long long)(blockIdx.x / wide % high) * side;
     unsigned rest = blockIdx.x / wide / high;
+    spot.plane = rest;
 #pragma unroll
     for (unsigned d = 2; d < KILN_DIMS; d++) {
         const unsigned index = rest % (unsigned)view.extent[d];

@@ -27,8 +27,9 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 #define KILN_ELEMENT(k) KILN_VALUE(k, x##k[KILN_OFFSET(KILN_LAYOUT##k, KILN_OUTPUTS + k)])
 
 /* Of output k: the element, which is calculated before any is stored. */
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(first + j)));
 #define KILN_PUT_ELEMENT(k)     out##k[KILN_OFFSET(KILN_OUT_LAYOUT##k, k)] = e##k;
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 2 + k];
 
@@ -48,6 +49,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
     KILN_ALL_SCALARS(KILN_SCALAR_ARGUMENT)
 
     for (unsigned long long i = begin * KILN_TILE, count; i < last; i += count) {
+        const long long first = (long long)i;
         const unsigned long long col = i % view->extent[0];
         unsigned long long rest = i / view->extent[0];
         count = view->extent[0] - col < last - i ? view->extent[0] - col : last - i;

@@ -132,11 +132,13 @@ KILN_FN void kiln_give(T *array, const kiln_lanes<T> &lanes, const kiln_view &vi
 
 /* Of output k, likewise: a word, its element j, and the element at a place, which is calculated before any is stored. */
 #define KILN_OUT_WORD(k) kiln_lanes<KILN_RESULT(k)> r##k;
-#define KILN_OUT_LANE(k) \
-    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_LANE(k)                                                                               \
+    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)      \
+                                                   KILN_POSITION(start + i + j)));
 #define KILN_PUT(k) kiln_give<KILN_OUT_LAYOUT##k>(out##k, r##k, view, k, place[m].at[k]);
-#define KILN_OUT_ELEMENT(k) \
-    const KILN_RESULT(k) e##k = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR)));
+#define KILN_OUT_ELEMENT(k)     \
+    const KILN_RESULT(k) e##k = \
+        KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(start + i)));
 #define KILN_PUT_ELEMENT(k) out##k[place.at[k]] = e##k;
 
 /* The parameters of all entries, which lie in constant memory. No pointer is restrict: an output may be an input. */

@@ -28,6 +28,7 @@ static const char shim[] =
     "#define KILN_PARAMETER(k) const float *x##k\n"
     "#define KILN_SCALAR_PARAMETER(k)\n"
     "#define KILN_SCALAR(k)\n"
+    "#define KILN_POSITION(index) , (long long)(index)\n"
     "#if defined(KILN_VECTOR)\n"
     "template <typename T, int lanes = KILN_VECTOR> union kiln_lanes {\n"
     "    struct word_t { T v[lanes]; } word;\n"
@@ -38,7 +39,7 @@ static const char shim[] =
     "template <typename T> KILN_FN void kiln_put(T *array, unsigned index, typename kiln_lanes<T>::word_t w)\n"
     "{ ((typename kiln_lanes<T>::word_t *)array)[index] = w; }\n"
     "#endif\n"
-    "static float kiln_value(float x, float y) { return x * 1024 + y; }\n";
+    "static float kiln_value(float x, float y, long long i) { return x * 2048 + y * 16 + (float)(i % 13); }\n";
 
 static const char strided_runner[] =
     "extern \"C\" void run(int entry, unsigned grid, float *out, const float *x, const float *y, const void *view,\n"
@@ -92,7 +93,7 @@ static void open_service(void)
     service = kiln_test_open(&options);
     for (int i = 0; i < ELEMENTS; i++) {
         in[0][i] = (float)(i % 8191);
-        in[1][i] = (float)(i % 1021);
+        in[1][i] = (float)(i % 127);
     }
 }
 
@@ -198,7 +199,7 @@ static void check_entry(run_fn run, int entry, unsigned grid, const kiln__loop *
     for (uint64_t i = 0; i < loop->count; i++) {
         loops_place place = loops_at(loop, i);
         ck_assert_int_lt(place.at[0], ELEMENTS);
-        float want = in[0][place.at[1]] * 1024 + in[1][place.at[2]];
+        float want = in[0][place.at[1]] * 2048 + in[1][place.at[2]] * 16 + (float)(i % 13);
         ck_assert_msg(out[place.at[0]] == want, "entry %d, element %u of %u: %g, not %g", entry, (unsigned)i,
                       (unsigned)loop->count, (double)out[place.at[0]], (double)want);
     }

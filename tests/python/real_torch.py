@@ -92,6 +92,14 @@ def gradients():
         must(not kiln.op("relu6")(torch.nn.Parameter(half)).requires_grad, "no_grad")
 
 
+def positions():
+    """The index counts the elements of the result, however its inputs lie."""
+    x = torch.arange(3 * 70 * 66, dtype=torch.float32, device=DEVICE).reshape(3, 70, 66)
+    for given in x, x.transpose(1, 2), x[:, ::2], x.permute(2, 0, 1), x[:1, :, :1].expand(3, 70, 66):
+        want = given + torch.arange(given.numel(), dtype=torch.float32, device=DEVICE).reshape(given.shape)
+        must(torch.equal(kiln.op("x + index")(given), want), f"the index in strides of {given.stride()}")
+
+
 def totals():
     """The mean of a loss over rows is PyTorch's, with its gradients and in torch.compile."""
     logits = torch.randn(40, 30, dtype=torch.float64, device=DEVICE, requires_grad=True)
@@ -236,6 +244,7 @@ if __name__ == "__main__":
     results()
     gradients()
     every_op()
+    positions()
     totals()
     transforms()
     compiled()

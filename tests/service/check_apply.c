@@ -229,6 +229,37 @@ START_TEST(test_apply__the_index_counts_elements_of_the_shape)
 }
 END_TEST
 
+/* Also where arrays with gaps, exchanged dimensions and repeated elements are read, by each template that does. */
+START_TEST(test_apply__the_index_counts_elements_of_any_strides)
+{
+    static const struct {
+        int64_t shape[3], strides[3], other[3];
+    } cases[] = {
+        { { 1, 40, 50 }, { 0, 1, 40 }, { 0, 50, 1 } }, { { 3, 34, 66 }, { 2244, 1, 34 }, { 0, 66, 1 } },
+        { { 3, 5, 8 }, { 80, 16, 2 }, { 40, 8, 1 } },  { { 3, 5, 7 }, { 1, 21, 3 }, { 0, 1, 0 } },
+        { { 1, 9, 4 }, { 0, 4, 0 }, { 0, 0, 1 } },     { { 2, 32, 64 }, { 64, 128, 1 }, { 64, 0, 1 } },
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        const int64_t *shape = cases[c].shape, *s = cases[c].strides, *o = cases[c].other;
+        const kiln_tensor out = { memory[0], NULL, KILN_F32, 3, shape, NULL };
+        const kiln_tensor ins[] = { { memory[1], NULL, KILN_F32, 3, shape, s },
+                                    { memory[2], NULL, KILN_F32, 3, shape, o } };
+        for (int i = 0; i < ROOM; i++) {
+            memory[0][i] = -1;
+            memory[1][i] = (float)(i % 97);
+            memory[2][i] = (float)(i % 31);
+        }
+        check_ok(kiln_apply(service, "op=x+2*y+index", &out, 1, ins, 2, NULL, 0, NULL, &report));
+        for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; i++) {
+            const int64_t a = i / (shape[1] * shape[2]), b = i / shape[2] % shape[1], d = i % shape[2];
+            const float x = memory[1][a * s[0] + b * s[1] + d * s[2]], y = memory[2][a * o[0] + b * o[1] + d * o[2]];
+            ck_assert_msg(memory[0][i] == x + 2 * y + (float)i, "case %zu, element %lld: %g", c, (long long)i,
+                          (double)memory[0][i]);
+        }
+    }
+}
+END_TEST
+
 /* ---- Requests */
 
 START_TEST(test_apply__the_request_is_that_of_the_call)
@@ -282,7 +313,6 @@ static const struct {
       "template elementwise does not take the layout of these tensors: leave template out" },
     { "op=x+y template=rowsum", KILN_EINVAL, "template rowsum is for kiln_launch" },
     { "op=bitwise_and(x,y)", KILN_ESPEC, "takes whole numbers" },
-    { "op=x+y*index", KILN_ESPEC, "takes no ops of the index" },
     { "op=x+y target=sm_90", KILN_ETARGET, "does not run on cpu" },
     { "op=x-?a*y", KILN_EINVAL, "the op has 1 scalar, and 0 are given" },
 };
@@ -693,6 +723,7 @@ Suite *kiln_test_service_apply_suite(void)
     tcase_add_test(cpu, test_apply__several_outputs_and_scalars);
     tcase_add_test(cpu, test_apply__types_are_promoted_and_results_cast);
     tcase_add_test(cpu, test_apply__the_index_counts_elements_of_the_shape);
+    tcase_add_test(cpu, test_apply__the_index_counts_elements_of_any_strides);
     tcase_add_test(cpu, test_apply__the_request_is_that_of_the_call);
     tcase_add_loop_test(cpu, test_apply__refusals_say_why, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(cpu, test_apply__nulls_overlaps_and_empty_tensors);
