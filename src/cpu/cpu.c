@@ -186,8 +186,9 @@ static kiln_status open_object(struct cpu_backend *backend, const kiln__section 
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
     if (kiln__is_shortage(-error))
         return kiln__fail_shortage(report, KILN__STAGE_LOAD, -error, "load a kernel");
-    return kiln__fail(report, error != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, error,
-                      "%s: /proc, or a TMPDIR that permits writing and execution, is needed", reason);
+    const bool is_faulty = error == 0 && strstr(reason, "undefined symbol") != NULL; /* wherever it is loaded from */
+    return kiln__fail(report, error != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, error, "%s%s", reason,
+                      is_faulty ? "" : ": /proc, or a TMPDIR that permits writing and execution, is needed");
 }
 
 static void unload(kiln__module *module)

@@ -451,7 +451,7 @@ class Reductions(KilnTest):
                             ("op=sum(x) template=columns", "template columns takes an axis that is followed by"),
                             ("op=sum(x) axis=3", "none of the 3 dimensions"),
                             ("op=sum(x) axis=-4", "none of the 3 dimensions"), ("op=max", "'max' reduces an array: write max(x)"),
-                            ("op=relu axis=0", "axis, keep and reduce are for tensors"),
+                            ("op=relu axis=0", "axis and keep are for ops that reduce or scan an axis"),
                             ("op=sum(x) axis=(0,2)", "neighbours such as (1,2)")):
             with self.subTest(spec=spec):
                 self.assert_bad(["run", spec, "--in", x, "--out", out], words)

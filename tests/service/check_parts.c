@@ -259,7 +259,7 @@ START_TEST(test_parts__refusals)
     } wrong[] = {
         { "op=max(x) reduce=max", "reduce=max: mean or sum" },
         { "op=softmax reduce=mean", "the op gives one value for each element" },
-        { "op=x*x reduce=mean axis=0", "axis, keep and reduce are for tensors" },
+        { "op=x*x reduce=mean axis=0", "axis and keep are for ops that reduce or scan an axis" },
         { "op=x*x reduce=mean dtype=f32", "the tensors give dtype" },
         { "op=max(x) reduce=sum dtype=f32", "the tensors give dtype" },
         { "op=(max(x),min(x)) reduce=sum", "the op writes 2 tensors, and 1 are given" },
