@@ -169,10 +169,11 @@ KILN_FN void kiln_give(T *array, const kiln_lanes<T, lanes> &row, const kiln_vie
 #define KILN_ELEMENT(k) KILN_VALUE(k, kiln_pick<KILN_LAYOUT##k>(h##k, m, i, j))
 
 /* Of output k: a row of a patch, and its element j. */
+#define KILN_NUMBER     ((spot.plane * spot.rows + row + i) * spot.cols + col + j)
 #define KILN_OUT_ROW(k) kiln_lanes<KILN_RESULT(k), lanes> r##k;
-#define KILN_OUT_ELEMENT(k)                                                                         \
-    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) \
-                                                   KILN_POSITION((spot.plane * spot.rows + row + i) * spot.cols + col + j)));
+#define KILN_OUT_ELEMENT(k)    \
+    r##k.lane[j] = KILN_STORE( \
+        k, kiln_value##k(KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(KILN_NUMBER)));
 #define KILN_GIVE(k) kiln_give<KILN_OUT_LAYOUT##k>(out##k, r##k, view, spot, k, col, row + i);
 
 /* The parameters of both entries, but for the strides, and their names. No pointer is restrict: an output may be an

@@ -132,9 +132,9 @@ KILN_FN void kiln_give(T *array, const kiln_lanes<T> &lanes, const kiln_view &vi
 
 /* Of output k, likewise: a word, its element j, and the element at a place, which is calculated before any is stored. */
 #define KILN_OUT_WORD(k) kiln_lanes<KILN_RESULT(k)> r##k;
-#define KILN_OUT_LANE(k)                                                                               \
-    r##k.lane[j] = KILN_STORE(k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR)      \
-                                                   KILN_POSITION(start + i + j)));
+#define KILN_OUT_LANE(k)       \
+    r##k.lane[j] = KILN_STORE( \
+        k, kiln_value##k(KILN_EACH(KILN_LANE) KILN_ALL_SCALARS(KILN_SCALAR) KILN_POSITION(start + i + j)));
 #define KILN_PUT(k) kiln_give<KILN_OUT_LAYOUT##k>(out##k, r##k, view, k, place[m].at[k]);
 #define KILN_OUT_ELEMENT(k)     \
     const KILN_RESULT(k) e##k = \
