@@ -202,13 +202,15 @@ static kiln_status make_rows(rows_results *out, const kiln_spec *spec, const kil
             out->device->backend->vtable->scratch(out->device, out->bytes * out->count, stream, &out->memory, report);
     if (status == KILN_OK)
         type_results(results, spec, ins, in_count);
-    for (size_t k = 0; status == KILN_OK && k < out->count; k++)
+    for (size_t k = 0; status == KILN_OK && k < out->count; k++) {
+        const size_t total = k < out_count ? k : 0; /* that it is part of: the weights are of the first */
         out->tensors[k] = (kiln_tensor){ .data = out->bytes > 0 ? (char *)out->memory + k * out->bytes : NULL,
                                          .device = out->device,
-                                         .dtype = type_of_rows(results[k % out_count], outs[k % out_count].dtype,
+                                         .dtype = type_of_rows(results[total], outs[total].dtype,
                                                                spec->fields.reduce == KILN__TOTAL_MEAN),
                                          .ndim = out->ndim,
                                          .shape = out->shape };
+    }
     return status;
 }
 
