@@ -4,9 +4,13 @@
 #
 #     tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]
 #
-# BUILD is a build directory, usually build/static. The cases run in 48 parts, as many at once as there are cores. After SECONDS
-# (default: a day) no other part starts. FIRST is the part to begin with, 0 to 47: one above 0 goes on with the OUT of another
-# run. The kernels are compiled before, without the tools. Logs go to OUT (default: a temporary directory).
+# BUILD is a build directory, usually build/static. The cases run in 48 parts, as many at once as there are cores. SECONDS
+# (default: a day) after the start, parts that still run stop and count as not run. FIRST is the part to begin with, 0 to 47:
+# one above 0 goes on with the OUT of another run. The kernels are compiled before, without the tools. Logs go to OUT (default:
+# a temporary directory).
+#
+# synccheck of compute-sanitizer 2025.3 is wrong about clusters of blocks: where a grid does not fit the GPU at once it may report
+# "Divergent thread(s) in warp" at a barrier, also of a kernel that has no branch. Part 24 has such a grid on an H100.
 set -uo pipefail
 
 usage="usage: tests/device/sanitize.sh BUILD [OUT [SECONDS [FIRST]]]"
@@ -34,11 +38,13 @@ fi
 for part in $(seq "$first" $((parts - 1))); do
     printf '%s\n' "racecheck $part" "memcheck $part" "synccheck $part"
 done | xargs -P "$(nproc)" -L 1 bash -c '
-    [ "$(date +%s)" -lt "$end" ] || exit 0
+    left=$((end - $(date +%s)))
+    [ "$left" -gt 0 ] || exit 0
     rm -f "$out/$0.$1.status"
-    compute-sanitizer --target-processes application-only --error-exitcode 9 --tool "$0" \
+    timeout -k 5 "$left" compute-sanitizer --target-processes application-only --error-exitcode 9 --tool "$0" \
         "$rows" cuda:0 0 "$1" "$parts" >"$out/$0.$1.log" 2>&1
-    echo $? >"$out/$0.$1.status"'
+    status=$?
+    [ "$status" -eq 124 ] || [ "$status" -eq 137 ] || echo "$status" >"$out/$0.$1.status"'
 
 failed=0
 for tool in memcheck racecheck synccheck; do
