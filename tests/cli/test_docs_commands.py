@@ -17,6 +17,8 @@ class Commands(PageTest):
         y = np.clip(x + np.float32(3), 0, 6) * np.float32(1 / 6)
         np.testing.assert_array_equal(np.load(sandbox.path("y.npy")), y)
         np.testing.assert_array_equal(np.load(sandbox.path("z.npy")), x + y)
+        total = np.log(np.exp(x.astype(np.float64)).sum(0))
+        np.testing.assert_allclose(np.load(sandbox.path("p.npy")), x - total, rtol=1e-5, atol=1e-5)
 
     def test_expressions(self):
         """The results are those of the formulas, in NumPy and its own precision."""
