@@ -88,15 +88,6 @@ static uint16_t name(deriver *w, const char *letter, int index, bool varies)
     return add_term(w, (term){ .kind = TERM_NAME, .name = letter, .index = index, .varies = varies });
 }
 
-static uint16_t negate(deriver *w, uint16_t a)
-{
-    if (w->terms[a].kind == TERM_NEGATE)
-        return w->terms[a].args[0];
-    if (w->terms[a].kind == TERM_NUMBER)
-        return number(w, -w->terms[a].value);
-    return add_term(w, (term){ .kind = TERM_NEGATE, .args = { a }, .count = 1 });
-}
-
 /* Numbers are calculated here, so that a branch that the parameters of an op leave out has no part in the gradient. */
 static uint16_t binary(deriver *w, kiln__operator op, uint16_t a, uint16_t b)
 {
@@ -107,14 +98,57 @@ static uint16_t binary(deriver *w, kiln__operator op, uint16_t a, uint16_t b)
     return add_term(w, (term){ .kind = TERM_BINARY, .index = (int)op, .args = { a, b }, .count = 2 });
 }
 
+static uint16_t choose(deriver *w, uint16_t condition, uint16_t a, uint16_t b)
+{
+    if (w->terms[condition].kind == TERM_NUMBER)
+        return w->terms[condition].value != 0 ? a : b;
+    return a == b ? a : add_term(w, (term){ .kind = TERM_CHOICE, .args = { condition, a, b }, .count = 3 });
+}
+
+/* Whether a term is 0 in a branch. A factor goes into the other one, so that 0 stays 0 where the factor is infinite. */
+static bool is_masked(const deriver *w, uint16_t t)
+{
+    const term *choice = &w->terms[t];
+    return choice->kind == TERM_CHOICE && (is_number(w, choice->args[1], 0) || is_number(w, choice->args[2], 0));
+}
+
+static uint16_t negate(deriver *w, uint16_t a)
+{
+    if (w->terms[a].kind == TERM_NEGATE)
+        return w->terms[a].args[0];
+    if (w->terms[a].kind == TERM_NUMBER)
+        return number(w, -w->terms[a].value);
+    if (is_masked(w, a)) {
+        const term choice = w->terms[a];
+        const uint16_t first = negate(w, choice.args[1]), second = negate(w, choice.args[2]);
+        return choose(w, choice.args[0], first, second);
+    }
+    return add_term(w, (term){ .kind = TERM_NEGATE, .args = { a }, .count = 1 });
+}
+
 static uint16_t plus(deriver *w, uint16_t a, uint16_t b)
 {
-    return is_number(w, a, 0) ? b : is_number(w, b, 0) ? a : binary(w, KILN__OPERATOR_ADD, a, b);
+    if (is_number(w, a, 0) || is_number(w, b, 0))
+        return is_number(w, a, 0) ? b : a;
+    if (is_masked(w, a) && is_masked(w, b) && w->terms[a].args[0] == w->terms[b].args[0]) {
+        const term one = w->terms[a], other = w->terms[b];
+        const uint16_t first = plus(w, one.args[1], other.args[1]), second = plus(w, one.args[2], other.args[2]);
+        return choose(w, one.args[0], first, second);
+    }
+    return binary(w, KILN__OPERATOR_ADD, a, b);
 }
 
 static uint16_t minus(deriver *w, uint16_t a, uint16_t b)
 {
     return is_number(w, b, 0) ? a : is_number(w, a, 0) ? negate(w, b) : binary(w, KILN__OPERATOR_SUB, a, b);
+}
+
+/* A masked term of which each branch is combined with b. */
+static uint16_t of_branches(deriver *w, uint16_t (*combine)(deriver *, uint16_t, uint16_t), uint16_t masked, uint16_t b)
+{
+    const term choice = w->terms[masked];
+    const uint16_t first = combine(w, choice.args[1], b), second = combine(w, choice.args[2], b);
+    return choose(w, choice.args[0], first, second);
 }
 
 static uint16_t times(deriver *w, uint16_t a, uint16_t b)
@@ -125,19 +159,18 @@ static uint16_t times(deriver *w, uint16_t a, uint16_t b)
         return is_number(w, a, 1) ? b : a;
     if (is_number(w, a, -1) || is_number(w, b, -1))
         return negate(w, is_number(w, a, -1) ? b : a);
+    if (is_masked(w, a))
+        return of_branches(w, times, a, b);
     return binary(w, KILN__OPERATOR_MUL, a, b);
 }
 
 static uint16_t over(deriver *w, uint16_t a, uint16_t b)
 {
-    return is_number(w, a, 0) || is_number(w, b, 1) ? a : binary(w, KILN__OPERATOR_DIV, a, b);
-}
-
-static uint16_t choose(deriver *w, uint16_t condition, uint16_t a, uint16_t b)
-{
-    if (w->terms[condition].kind == TERM_NUMBER)
-        return w->terms[condition].value != 0 ? a : b;
-    return a == b ? a : add_term(w, (term){ .kind = TERM_CHOICE, .args = { condition, a, b }, .count = 3 });
+    if (is_number(w, a, 0) || is_number(w, b, 1))
+        return a;
+    if (is_masked(w, a))
+        return of_branches(w, over, a, b);
+    return binary(w, KILN__OPERATOR_DIV, a, b);
 }
 
 static uint16_t call(deriver *w, const char *function, uint16_t a)

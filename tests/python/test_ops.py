@@ -204,6 +204,10 @@ class Ops(unittest.TestCase):
                               ("std(x)", [2, 2, 2], [0, 0, 0]), ("max(x)", [1, 3, 3], [0, 0.5, 0.5])):
             got, = kiln.op(text).gradients(np.array(x, np.float64))
             np.testing.assert_allclose(got, want, atol=1e-12, err_msg=text)
+        for text, x, numbers, want in (("pow_scalar(x, ?p)", [-1, 0, 2], {"p": 2}, [-2, 0, 4]), ("sinc(x)", [0, 1], {}, [0, -1]),
+                                       ("smooth_l1_loss(x, 0, ?b)", [3, -3], {"b": 0}, [1, -1])):
+            got, = kiln.op(text).gradients(np.array(x, np.float64), **numbers)  # a branch that is not taken is infinite
+            np.testing.assert_allclose(got, want, atol=1e-12, err_msg=text)
         tiny, = kiln.op("mean(x)").gradients(np.ones((1, 70000), np.float16))
         np.testing.assert_allclose(tiny, np.float16(1 / 70000))
 
