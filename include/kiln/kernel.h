@@ -99,6 +99,7 @@ typedef struct kiln_signature {
     const kiln_param *const *params; /* in the order of the kernel's parameters; NULL: unknown */
     size_t param_count;
     const char *grid[3]; /* formulas of the sizes, "(n + 511) / 512"; NULL: kiln_launch takes a grid */
+    int counts;          /* whether results depend on the number of their element: the op takes index, and no axis */
 } kiln_signature;
 
 /* Gives the signature that a spec's template declares for the spec's op and dtype. It lives as long as the spec.

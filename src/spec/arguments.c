@@ -344,6 +344,7 @@ static void fill_plan(planner *p)
         p->plan->conditions[i] =
             arguments->conditions[i] != NULL ? add_formula(p, arguments->conditions[i]) : UINT32_MAX;
     p->plan->flat = kiln__arguments_flat(arguments);
+    p->plan->counts = p->operands->counts;
     p->plan->elementwise = kiln__arguments_elementwise(arguments) && !p->operands->indexed && p->plan->dims == 0;
 }
 

@@ -69,7 +69,8 @@ typedef struct kiln__operands {
         const char *name;
     } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
     const char *scalars[KILN__SCALARS_MAX];
-    bool indexed;  /* the op takes the number of an element */
+    bool indexed;  /* the op takes the number of an element, */
+    bool counts;   /* which is that in the result, and not along an axis */
     uint32_t dims; /* of the strides; 0 counts as 1 */
 } kiln__operands;
 
@@ -167,6 +168,7 @@ typedef struct kiln__plan {
     uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
     bool flat;                         /* see kiln__arguments_flat */
     bool elementwise; /* see kiln__arguments_elementwise, without strides, and no element depends on its number */
+    bool counts;      /* results depend on the number of their element */
     uint32_t dims;    /* of the strides; 0: there are none */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];

@@ -71,6 +71,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     out.output_count = kiln__spec_outputs(spec);
     out.scalar_count = op->scalars;
     out.indexed = op->indexed;
+    out.counts = op->indexed && op->reductions == 0;
     out.dims = spec->layout_dims;
     for (uint32_t k = 0; k < op->inputs; k++) {
         out.inputs[k].type = kiln__spec_input(spec, k);

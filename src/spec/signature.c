@@ -87,6 +87,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const
     }
     for (int i = 0; i < 3; i++)
         out->grid[i] = arguments->grid[i] != NULL ? arguments->grid[i] : "1";
+    out->counts = operands->counts;
     return out;
 }
 
@@ -109,6 +110,7 @@ kiln_signature *kiln__signature_planned(const kiln__plan *plan)
     }
     for (int i = 0; i < 3; i++)
         out->grid[i] = kiln__plan_text(plan, plan->grid[i]);
+    out->counts = plan->counts;
     return out;
 }
 

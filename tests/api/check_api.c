@@ -93,6 +93,13 @@ START_TEST(test_api__a_refusal_clears_the_result_and_the_report)
     ck_assert_uint_eq(shape[0], 5);
     ck_assert_ptr_null(report.stage);
     kiln_spec_free(spec);
+    static const char *const counting[] = { "op=x + y", "op=sum(x * index)", "op=x * index" };
+    for (int i = 0; i < 3; i++) {
+        spec = kiln_test_spec(service, counting[i]);
+        ck_assert_int_eq(kiln_spec_signature(&signature, spec, NULL), KILN_OK);
+        ck_assert_int_eq(signature->counts, i == 2);
+        kiln_spec_free(spec);
+    }
     kiln_report_clear(&report);
 }
 END_TEST

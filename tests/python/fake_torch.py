@@ -147,7 +147,8 @@ class Function:
         return result
 
 
-autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version), Function=Function)
+autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version), Function=Function,
+                                 forward_ad=types.SimpleNamespace(_current_level=-1))
 
 
 class _Cuda(Devices):
@@ -167,4 +168,4 @@ class _Cuda(Devices):
 cuda = _Cuda()
 Tensor.__dlpack_c_exchange_api__, exchanged = make_table(cuda)
 nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
-_C = types.SimpleNamespace()
+_C = types.SimpleNamespace(_is_tracing=lambda: False)

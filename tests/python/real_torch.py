@@ -24,6 +24,15 @@ def must(truth, what):
         raise SystemExit(f"wrong: {what}")
 
 
+def refused(error, text, call, *arguments):
+    try:
+        call(*arguments)
+    except error as found:
+        must(text in str(found), f"{found} lacks {text}")
+    else:
+        must(False, f"a call is not refused: {text}")
+
+
 def results():
     x, y = torch.randn(2, 20, 30, device=DEVICE)
     must(torch.equal(kiln.op("x + y")(x, y), x + y), "x + y")
@@ -211,17 +220,30 @@ def transforms():
     must(torch.equal(torch.vmap(softmax)(y), torch.ones_like(y)), "softmax of numbers")
     must(torch.allclose(torch.vmap(kiln.op("sum(x) axis=-1 keep=1"))(x), x.sum(-1, keepdim=True), atol=1e-5), "an axis from the end")
     must(torch.allclose(torch.vmap(kiln.op("softmax"))(x), torch.softmax(x, -1), atol=1e-6), "vmap of softmax")
-    for text in "softmax axis=0", "softmax axis=-2", "softmax axis=(-2,-1)", "x * index":
-        try:
-            torch.vmap(kiln.op(text))(x)
-        except RuntimeError as error:
-            must("counts dimensions" in str(error), f"vmap of {text}")
-        else:
-            must(False, f"vmap of {text}")
+    kiln.define_op("ramp(x) = x * index")
+    for text in "softmax axis=0", "softmax axis=-2", "softmax axis=(-2,-1)", "x * index", "ramp(x)":
+        refused(RuntimeError, "counts dimensions", torch.vmap(kiln.op(text)), x)
+    refused(RuntimeError, "counts dimensions", torch.func.jacrev(kiln.op("x * index")), y)
+    square = kiln.op("x * x")
+    leaf = torch.ones(3, device=DEVICE, requires_grad=True)
+    refused(RuntimeError, "older vmap", lambda: torch.autograd.grad(square(leaf), leaf, torch.eye(3, device=DEVICE), is_grads_batched=True))
+    square(y)  # whose later calls are made in C
+    with torch.autograd.forward_ad.dual_level():
+        refused(NotImplementedError, "jvp", square, torch.autograd.forward_ad.make_dual(y, y))
+    refused(NotImplementedError, "jvp", torch.func.linearize, square, y)
+    traced = torch.jit.trace(lambda t: square(t), y, check_trace=False)
+    must(torch.equal(traced(y + 1), (y + 1) * (y + 1)), "torch.jit.trace")
 
 
 def compiled():
-    """torch.compile: scalars, and one code for many lengths."""
+    """torch.compile: no gradients, scalars, and one code for many lengths."""
+    plain = torch.randn(6, 5, device=DEVICE)
+    for backend in "eager", "inductor":
+        torch._dynamo.reset()
+        relu6 = torch.compile(kiln.op("relu6"), fullgraph=True, backend=backend)
+        with torch.no_grad():
+            for given in plain, torch.nn.Parameter(plain):
+                must(torch.equal(relu6(given), F.relu6(plain)), f"relu6 without gradients, by {backend}")
     x = torch.randn(6, 5, device=DEVICE, requires_grad=True)
     scaled = torch.compile(kiln.op("x * ?rate + ?more"), fullgraph=True, backend="aot_eager")
     by_x, = torch.autograd.grad(scaled(x, rate=3.0, more=1.0).sum(), x)

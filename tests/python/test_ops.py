@@ -128,6 +128,12 @@ class Ops(unittest.TestCase):
         refused = self.assert_refused
         refused(kiln.Error, "a value is missing at the end", kiln.op, "x +")
         refused(kiln.Error, "did you mean hardsigmoid?", kiln.op, "hardsigmod(x)")
+        refused(TypeError, "expected a text, got NoneType", kiln.op, None)
+        refused(ValueError, "NUL", kiln.op, "x + y\0 + z")
+        refused(ValueError, "NUL", kiln.define_op, "nul(x) = x\0")
+        refused(TypeError, "out has no arrays", lambda: add(x, x, out=()))
+        refused(TypeError, "an array for each output, got float", lambda: add.gradients(x, x, grad=2.0))
+        refused(TypeError, "no input of real numbers", lambda: add.gradients(x, x, wanted=[]))
         refused(TypeError, "takes 2 arrays, got 1", add, x)
         refused(TypeError, "takes 2 arrays, got 3", add, x, x, x)
         refused(TypeError, "got 'x' twice", add, x, x=x)

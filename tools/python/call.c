@@ -41,7 +41,7 @@ enum { EXCHANGE_MAJOR = 1 };
 typedef struct array_type {
     PyTypeObject *type;
     const exchange *table;
-    PyObject *recorded, *recording, *lazy;
+    PyObject *recorded, *recording, *lazy, *following, *forward;
 } array_type;
 
 static array_type types[TYPES_MAX];
@@ -55,17 +55,20 @@ static const array_type *find_type(PyObject *array)
     return NULL;
 }
 
-PyDoc_STRVAR(add_type_doc,
-             "add_type(type, capsule, recorded, recording, lazy)\n--\n\n"
-             "Adds a type of arrays whose __dlpack_c_exchange_api__ is capsule. Returns whether it is known.\n\n"
-             "A call is left to Python if for an array the attribute `recorded` and recording() are true,\n"
-             "or lazy(array), which says that its memory has other values.");
+PyDoc_STRVAR(
+    add_type_doc,
+    "add_type(type, capsule, recorded, recording, lazy, following, forward)\n--\n\n"
+    "Adds a type of arrays whose __dlpack_c_exchange_api__ is capsule. Returns whether it is known.\n\n"
+    "A call is left to Python if for an array the attribute `recorded` and recording() are true,\n"
+    "or lazy(array), which says that its memory has other values. So is one where a function f() of the tuple\n"
+    "`following` is true, or the number forward._current_level is not below 0: the library follows its ops.");
 
 static PyObject *add_type(PyObject *module, PyObject *args)
 {
-    PyObject *type, *capsule, *recorded, *recording, *lazy;
+    PyObject *type, *capsule, *recorded, *recording, *lazy, *following, *forward;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO", &type, &capsule, &recorded, &recording, &lazy))
+    if (!PyArg_ParseTuple(args, "OOOOOO!O", &type, &capsule, &recorded, &recording, &lazy, &PyTuple_Type, &following,
+                          &forward))
         return NULL;
     const exchange *table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (table == NULL)
@@ -75,9 +78,10 @@ static PyObject *add_type(PyObject *module, PyObject *args)
     const bool known = PyType_Check(type) && table != NULL && table->major == EXCHANGE_MAJOR && table->read != NULL &&
                        type_count < TYPES_MAX;
     if (known) { /* for the life of the process */
-        for (size_t i = 0; i < 4; i++)
-            Py_INCREF(((PyObject *[]){ type, recorded, recording, lazy })[i]);
-        types[type_count++] = (array_type){ (PyTypeObject *)type, table, recorded, recording, lazy };
+        for (size_t i = 0; i < 6; i++)
+            Py_INCREF(((PyObject *[]){ type, recorded, recording, lazy, following, forward })[i]);
+        types[type_count++] =
+            (array_type){ (PyTypeObject *)type, table, recorded, recording, lazy, following, forward };
     }
     return PyBool_FromLong(known);
 }
@@ -88,6 +92,20 @@ static bool is_true(PyObject *result)
     const int truth = result != NULL ? PyObject_IsTrue(result) : -1;
     Py_XDECREF(result);
     return truth != 0;
+}
+
+static bool is_followed(const array_type *type)
+{
+    static PyObject *level_name;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(type->following); i++)
+        if (is_true(PyObject_CallNoArgs(PyTuple_GetItem(type->following, i))))
+            return true;
+    if (level_name == NULL && (level_name = PyUnicode_InternFromString("_current_level")) == NULL)
+        return true;
+    PyObject *level = PyObject_GetAttr(type->forward, level_name);
+    const bool none = level != NULL && PyLong_AsLong(level) < 0 && PyErr_Occurred() == NULL;
+    Py_XDECREF(level);
+    return !none;
 }
 
 static bool needs_python(const array_type *type, PyObject *array)
@@ -122,7 +140,7 @@ static bool read_inputs(facts *out, const array_type **type, dl_tensor *views, P
         const array_type *own = find_type(array);
         dl_tensor *view = &views[i];
         *type = i == 0 ? own : *type;
-        if (own == NULL || own->table != (*type)->table || needs_python(own, array) ||
+        if (own == NULL || (i == 0 && is_followed(own)) || own->table != (*type)->table || needs_python(own, array) ||
             own->table->read(array, view) != 0 || view->ndim > DIMS_MAX || (view->ndim > 0 && view->strides == NULL))
             return PyErr_Clear(), false;
         add_fact(out,

@@ -26,11 +26,10 @@ class Arrays:
     """How to handle the arrays of a library. A class for one has their types by number and their memory."""
 
     in_c = False       # whether _call knows the arrays
-    can_trace = False  # whether `trace` makes a call that a compiler follows, as torch.compile does
     finish = None      # a function of the device that is called behind a launch
 
     def __init__(self, array_type, dtypes):
-        self.type, self.dtypes = array_type, dtypes
+        self.type, self.types, self.dtypes = array_type, (array_type,), dtypes
         self.codes = {dtype: code for code, dtype in dtypes.items()}
 
     def prepare(self, array):
@@ -66,6 +65,10 @@ class Arrays:
 
     def records(self, arrays):
         """Whether a call is recorded for gradients."""
+        return False
+
+    def traces(self):
+        """Whether the library follows calls by `trace`, as torch.compile does."""
         return False
 
     def written(self, array):
@@ -164,7 +167,7 @@ _kinds = {}  # by type
 _lock = threading.Lock()
 
 
-def is_traced():
+def is_compiled():
     """Whether torch.compile follows the call."""
     return False
 
@@ -177,13 +180,13 @@ def find_torch():
 
 def _make(name):
     """How to handle the arrays of a library, which is made once."""
-    global is_traced
+    global is_compiled
     with _lock:
         if name not in _made:
             kind = _LIBRARIES[name]()
-            _kinds[kind.type] = kind
+            _kinds.update((array_type, kind) for array_type in kind.types)
             if name == "torch":
-                is_traced = kind.is_traced
+                is_compiled = kind.is_compiled
             _made[name] = kind
         return _made[name]
 

@@ -33,6 +33,8 @@ class Gradient:
         if len(grads) != len(self.shapes):
             raise TypeError(f"the op has {len(self.shapes)} outputs, and grad has {len(grads)} arrays")
         for grad, shapes in zip(grads, self.shapes):
+            if not hasattr(grad, "shape"):
+                raise TypeError(f"grad has an array for each output, got {type(grad).__name__}")
             if tuple(grad.shape) not in shapes:
                 raise ValueError(f"grad has the shape {tuple(grad.shape)}, and the output {shapes[0]}")
         return [kind.reshape(grad, shape) for grad, (_, shape) in zip(grads, self.shapes)]

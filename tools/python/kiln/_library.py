@@ -56,7 +56,8 @@ Source = _struct(
 _Request = _struct(spec=c_void_p, source=c_void_p, device=c_void_p)
 Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)
 _Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32)
-_Signature = _struct(sizes=_Texts, size_count=c_size_t, params=POINTER(POINTER(_Param.func)), param_count=c_size_t)
+_Signature = _struct(sizes=_Texts, size_count=c_size_t, params=POINTER(POINTER(_Param.func)), param_count=c_size_t,
+                     grid=c_char_p * 3, counts=c_int)
 _KernelInfo = _struct(name=c_char_p, symbol=c_char_p, spec=c_char_p, device=c_char_p, origin=c_int,
                       origin_name=c_char_p, compile_ms=c_double, signature=POINTER(_Signature.func))
 
@@ -205,13 +206,22 @@ def params(signature):
     return [signature.contents.params[i].contents for i in range(signature.contents.param_count)]
 
 
+def text_bytes(text):
+    """A text as the library takes it, which ends at a NUL."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text, got {type(text).__name__}")
+    if "\0" in text:
+        raise ValueError("the text has a NUL character")
+    return text.encode()
+
+
 def spec_params(text):
-    """The parameters of the kernel of a spec."""
+    """The parameters of the kernel of a spec, and whether its results depend on the numbers of their elements."""
     spec, signature = c_void_p(), POINTER(_Signature.func)()
-    must(lib.kiln_spec_parse(byref(spec), session().service, text.encode(), mine.pointer))
+    must(lib.kiln_spec_parse(byref(spec), session().service, text, mine.pointer))
     try:
         must(lib.kiln_spec_signature(byref(signature), spec, mine.pointer))
-        return [(param.name.decode(), param.role) for param in params(signature)]
+        return [(param.name.decode(), param.role) for param in params(signature)], bool(signature.contents.counts)
     finally:
         lib.kiln_spec_free(spec)
 
@@ -232,10 +242,10 @@ def calls_of(spec, inputs, scalars):
     return _call.Calls(spec, inputs, scalars) if _call is not None and inputs > 0 else None
 
 
-def add_array_type(array_type, recorded, recording, lazy):
+def add_array_type(array_type, *recorded):
     """Has calls with arrays of a type made in C, where their library has DLPack's exchange table. See _call.add_type."""
     table = getattr(array_type, "__dlpack_c_exchange_api__", None)
-    return _call is not None and table is not None and _call.add_type(array_type, table, recorded, recording, lazy)
+    return _call is not None and table is not None and _call.add_type(array_type, table, *recorded)
 
 
 def get_source(index, source):

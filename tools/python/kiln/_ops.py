@@ -12,7 +12,7 @@ from ._arrays import find_torch, kind_of
 from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
 from ._gradients import PLANS_MAX, gradients
 from ._library import (EALIGN, EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, parts_of,
-                       session, spec_params)
+                       session, spec_params, text_bytes)
 
 
 class Plan:
@@ -91,8 +91,8 @@ class Op:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.spec = f"op={text}".encode()
-        params = spec_params(f"op={text}")
+        self.spec = b"op=" + text_bytes(text)
+        params, self.counts = spec_params(self.spec)
         self.inputs = tuple(name for name, role in params if role == ROLE_IN)
         self.scalars = tuple(name for name, role in params if role == ROLE_SCALAR)
         self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
@@ -111,25 +111,27 @@ class Op:
     def __reduce__(self):  # a copy is the same op, and another process makes its own
         return op, (self.text,)
 
-    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         numbers = ()
         if named or len(inputs) != self.input_count or self.scalar_count > 0:
             inputs, numbers = self._bind(inputs, named)
-        traced = _arrays.is_traced()
-        if out is None and not traced:
+        if out is None and not _arrays.is_compiled():
             results = self._run(inputs, numbers)
             if results is not None:
                 return results
         outs = out if out is None or isinstance(out, (tuple, list)) else (out,)
-        if not inputs and not outs:
+        if outs is not None and len(outs) == 0:
+            raise TypeError("out has no arrays")
+        if not inputs and outs is None:
             raise TypeError(f"{self} takes no arrays: give out")
         kind = kind_of(inputs[0] if inputs else outs[0])
-        is_recorded = kind.records(inputs)
-        if self.parts and outs is None and (traced or is_recorded):
+        traces = kind.traces()
+        records = not traces and kind.records(inputs)
+        if self.parts and outs is None and (traces or records):
             return self._call_parts(inputs, numbers)
-        if traced and kind.can_trace:
+        if traces:
             return kind.trace(self, inputs, numbers, outs)
-        if is_recorded:
+        if records:
             return kind.record(self, inputs, numbers, outs)
         return self.compute(kind, inputs, numbers, outs, out)
 
@@ -183,7 +185,7 @@ class Op:
             raise TypeError(f"{self} misses {', '.join(missing)}")
         return tuple(arrays[name] for name in self.inputs), tuple(float(arrays[name]) for name in self.scalars)
 
-    def gradients(self, *inputs: Any, grad: Any = None, wanted: "Optional[Sequence[str]]" = None,
+    def gradients(self, /, *inputs: Any, grad: Any = None, wanted: "Optional[Sequence[str]]" = None,
                   **named: Any) -> "tuple[Any, ...]":
         """The gradients of inputs: the sum over the outputs of their gradients times their derivatives.
 
@@ -197,6 +199,8 @@ class Op:
 
     def _gradients(self, kind, inputs, numbers, grad, wanted):
         names = [name for name, array in zip(self.inputs, inputs) if kind.is_real(array)] if wanted is None else wanted
+        if not names:
+            raise TypeError(f"{self}: no input of real numbers is wanted")
         for name in names:
             if name not in self.inputs or not kind.is_real(inputs[self.inputs.index(name)]):
                 raise TypeError(f"{self} has no input {name!r} of real numbers: it takes {', '.join(self.inputs)}")
@@ -282,7 +286,8 @@ def op(text: str) -> Op:
 
 def define_op(definition: str) -> None:
     """Defines an op for the process: "twice(x) = x + x", "scaled(x; by=2) = x * by". docs/ops.md has the language."""
-    define(lambda service: must(lib.kiln_op_define(service.service, definition.encode(), mine.pointer)))
+    text = text_bytes(definition)
+    define(lambda service: must(lib.kiln_op_define(service.service, text, mine.pointer)))
 
 
 def define_template(text: str, cpu_text: "Optional[str]" = None) -> None:

@@ -10,8 +10,8 @@ from ._gradients import gradients
 from ._library import DTYPES, add_array_type
 
 
-# Words that count dimensions or elements, and those that do so from the last dimension on: a batch lies in front.
-_COUNTS = re.compile(r"\b(axis|index|reduce)\b")
+# Words that count dimensions, or elements of all, and those that do so from the last dimension on: a batch lies in front.
+_COUNTS = re.compile(r"\b(axis|reduce)\b")
 _FROM_THE_END = re.compile(r"\baxis\s*=\s*(?:-\d+|\(\s*-\d+(?:\s*,\s*-\d+)*\s*\))")
 
 
@@ -38,8 +38,8 @@ def _record_function(kind):
             extents = max(t.dim() if batch is None else t.dim() - 1 for t, batch in given)
             most = max(extents, 1)  # a number is an axis of one element
             axes = [int(axis) for found in _FROM_THE_END.findall(op.text) for axis in re.findall(r"-\d+", found)]
-            if _COUNTS.search(_FROM_THE_END.sub("", op.text)) or min(axes, default=-1) < -most:
-                raise RuntimeError(f"torch.vmap does not take {op}: its text counts dimensions from the front, or elements")
+            if op.counts or _COUNTS.search(_FROM_THE_END.sub("", op.text)) or min(axes, default=-1) < -most:
+                raise RuntimeError(f"torch.vmap does not take {op}: it counts dimensions from the front, or elements")
             results = Recorded.apply(op, numbers, *(
                 t if batch is None else batch.reshape(len(batch), *[1] * (most + 1 - batch.dim()), *batch.shape[1:])
                 for t, batch in given))
@@ -50,6 +50,8 @@ def _record_function(kind):
         @staticmethod
         def backward(ctx, *grads):
             inputs = ctx.saved_tensors
+            if any(t is not None and kind.is_batched(t) for t in grads):
+                raise RuntimeError("is_grads_batched and vectorize take PyTorch's older vmap, which has no Kiln ops: use torch.func")
             wanted = [needed and t.is_floating_point() for needed, t in zip(ctx.needs_input_grad[2:], inputs)]
             bits = sum(1 << k for k, one in enumerate(wanted) if one)
             found = iter(gradients(ctx.op, kind, inputs, grads, ctx.numbers, bits))
@@ -89,7 +91,7 @@ def _register(kind):
     @apply.register_fake
     def _(text, inputs, scalars):
         shapes = [tuple(map(_hint, t.shape)) for t in inputs]
-        words, _keep = make_block([(kind.codes[t.dtype], shape, dense_strides(shape), -1) for t, shape in zip(inputs, shapes)])
+        words, _keep = make_block([(kind.code_of(t), shape, dense_strides(shape), -1) for t, shape in zip(inputs, shapes)])
         extents = torch.broadcast_shapes(*(t.shape for t in inputs))
         outputs = find_outputs_with_axis(op(text).spec, words, len(inputs), len(extents))
         return [inputs[0].new_empty(_symbolic(shape, with_axis, extents), dtype=kind.dtypes[code])
@@ -125,24 +127,27 @@ def _register(kind):
 class Torch(Arrays):
     """Tensors of PyTorch, on the cpu and on CUDA, on torch's current stream."""
 
-    can_trace = True
-
     def __init__(self):
         import torch
         super().__init__(torch.Tensor, {code: getattr(torch, name) for code, name in enumerate(DTYPES, 1)
                                         if hasattr(torch, name)})
-        self.torch, self.pointer = torch, torch.Tensor.data_ptr
+        self.torch, self.pointer, self.forward_ad = torch, torch.Tensor.data_ptr, torch.autograd.forward_ad
         # The function that torch's compiled code calls: cheaper than current_stream(index).cuda_stream.
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
             lambda index: torch.cuda.current_stream(index).cuda_stream)
         self.several = torch.cuda.device_count() > 1
         self.current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-        self.in_c = all([add_array_type(tensor_type, "requires_grad", torch.is_grad_enabled, torch.Tensor.is_neg)
-                         for tensor_type in (torch.Tensor, torch.nn.Parameter)])
+        self.types = (torch.Tensor, torch.nn.Parameter)
+        # Of torch.jit.trace, and of the modes by which make_fx and others see ops.
+        following = torch._C._is_tracing, getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+        self.in_c = all([add_array_type(tensor_type, "requires_grad", torch.is_grad_enabled, torch.Tensor.is_neg, following,
+                                        self.forward_ad) for tensor_type in self.types])
+        self.is_followed = lambda: any(f() for f in following)
         self.recorded = _record_function(self)
-        self.is_wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False)
-        compiler = getattr(torch, "compiler", None)
-        self.is_traced = getattr(compiler, "is_compiling", lambda: False)
+        functorch = getattr(torch._C, "_functorch", None)
+        self.is_wrapped = getattr(functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
+        self.is_batched = getattr(functorch, "is_legacy_batchedtensor", lambda tensor: False)  # by the older vmap
+        self.is_compiled = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
         if hasattr(torch, "library") and hasattr(torch.library, "custom_op"):
             _register(self)
 
@@ -151,7 +156,7 @@ class Torch(Arrays):
         for t in tensors:
             if not isinstance(t, self.type) or t.is_neg():
                 return None
-            key.append((t.dtype, t.shape, t.stride(), t.get_device()))
+            key.append((t.dtype, t.shape, t.stride(), t.device))
         return tuple(key)
 
     def prepare(self, tensor):
@@ -185,6 +190,14 @@ class Torch(Arrays):
             tensor = tensor[(0,) * (tensor.dim() - len(shape))].expand(shape)
         return tensor.to(like.dtype)
 
+    def has_duals(self):
+        """Whether tensors may have forward derivatives, which Kiln's ops have not: recording says so."""
+        return self.forward_ad._current_level >= 0
+
+    def traces(self):
+        """Whether PyTorch follows calls by their ops: torch.compile, torch.jit.trace, make_fx and the like."""
+        return self.is_compiled() or (self.is_followed() and not self.has_duals())
+
     def trace(self, op, tensors, numbers, outs):
         """The call as an op of torch.library, which torch.compile and torch.export take as it is."""
         if outs is not None:
@@ -196,7 +209,7 @@ class Torch(Arrays):
         """Whether a call is recorded for gradients, or made within a transform of torch.func."""
         try:
             return (any([t.requires_grad for t in tensors]) and self.torch.is_grad_enabled() or
-                    any(map(self.is_wrapped, tensors)))
+                    self.has_duals() or any(map(self.is_wrapped, tensors)))
         except (AttributeError, TypeError):  # an array of another library, which is refused later
             pass
         return False
