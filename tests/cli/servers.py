@@ -355,11 +355,13 @@ def stalls(seconds):
 
 
 def silent_at_first(seconds):
-    """Answers nothing until so long from now, and then everything at once."""
-    end = time.monotonic() + seconds
+    """Answers nothing until so long after the first answer is due, and then everything at once."""
+    end = None
 
     def fault(proxy, client, server):
+        nonlocal end
         while data := server.recv(65536):
+            end = end or time.monotonic() + seconds
             proxy.stopped.wait(max(0, end - time.monotonic()))
             client.sendall(data)
     return fault
