@@ -227,9 +227,9 @@ def spec_params(text):
 
 
 def parts_of(text):
-    """The texts of the calls that a call with reduce= stands for; one alone of a text without."""
+    """The texts of the calls that a call with reduce= stands for, of bytes; one alone of a text without."""
     first, second = c_void_p(), c_void_p()
-    must(lib.kiln_apply_parts(byref(first), byref(second), session().service, text.encode(), mine.pointer))
+    must(lib.kiln_apply_parts(byref(first), byref(second), session().service, text, mine.pointer))
     try:
         return [ctypes.string_at(part.value).decode() for part in (first, second) if part]
     finally:
@@ -242,10 +242,10 @@ def calls_of(spec, inputs, scalars):
     return _call.Calls(spec, inputs, scalars) if _call is not None and inputs > 0 else None
 
 
-def add_array_type(array_type, *recorded):
+def add_array_type(array_type, *left_to_python):
     """Has calls with arrays of a type made in C, where their library has DLPack's exchange table. See _call.add_type."""
     table = getattr(array_type, "__dlpack_c_exchange_api__", None)
-    return _call is not None and table is not None and _call.add_type(array_type, table, *recorded)
+    return _call is not None and table is not None and _call.add_type(array_type, table, *left_to_python)
 
 
 def get_source(index, source):

@@ -101,7 +101,7 @@ class Op:
         self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
         self._run = self._calls.run if self._calls else lambda inputs, numbers: None
         # The two ops that compute one with reduce=, one after the other, and that have gradients.
-        parts = parts_of(f"op={text}") if re.search(r"\sreduce\s*=", text) else ()
+        parts = parts_of(self.spec) if re.search(r"\sreduce\s*=", text) else ()
         self.parts = [op(part.removeprefix("op=")) for part in parts]
         find_torch()
 
