@@ -210,6 +210,10 @@ KILN_FN kiln_real kiln_exp(kiln_real x)
 {
 #if defined(KILN_FAST)
     return __expf(x);
+#elif defined(KILN_SHORT_EXP)
+    kiln_real root; /* whose square is subnormal where exp(x) is */
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x * 0x1.715476p-1f));
+    return root * root;
 #elif defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE)
     return KILN_LIBRARY(exp)(x);
 #else
@@ -346,7 +350,7 @@ KILN_FN kiln_real kiln_tanh(kiln_real x)
 //! x + exp(y) as CUDA's compiler builds it: the sum is fused with the last multiplication of exp.
 KILN_FN kiln_real kiln_exp_add(kiln_real x, kiln_real y)
 {
-#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE) && !defined(KILN_FAST)
+#if defined(__CUDACC__) && !defined(KILN_MATH_PORTABLE) && !defined(KILN_FAST) && !defined(KILN_SHORT_EXP)
     return x + KILN_LIBRARY(exp)(y);
 #else
     return kiln_add(x, kiln_exp(y));

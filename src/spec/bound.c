@@ -13,6 +13,7 @@ typedef struct estimator {
     const kiln__op_table *ops;
     kiln__dtype stored, computed;
     bool fast, eager;           /* a GPU calls the fast forms of functions; each step rounds to its type */
+    bool short_exp;             /* where a step has 16 bits: see KILN_SHORT_EXP in real.h */
     const kiln__typing *typing; /* of the spec's expression; NULL: within an op */
     const kiln__row_bound *row; /* the values of a row, where the spec's op reduces */
 } estimator;
@@ -84,6 +85,25 @@ typedef struct given {
 
 static estimate estimate_real(const estimator *e, const kiln__real *real, const given *numbers, uint32_t output);
 
+/* Whether a GPU squares the fast form of exp(x / 2) for a node. */
+static bool is_short_exp(const estimator *e, const kiln__real_node *node)
+{
+    if (!e->short_exp || !kiln__dtype_is_real(e->stored) || kiln__dtype_bytes(e->stored) != 2 ||
+        node->kind != KILN__REAL_FUNCTION)
+        return false;
+    const char *name = kiln__real_function_name(node);
+    return strcmp(name, "exp") == 0 || strcmp(name, "exp_add") == 0;
+}
+
+/* The error that a node adds to those of its arguments: `usual`, unless a GPU calls the fast form of its function. */
+static double own_error(const estimator *e, const kiln__real *real, const kiln__real_node *node, const double *values,
+                        double exact, double usual)
+{
+    const bool is_short = is_short_exp(e, node);
+    const double fast = e->fast || is_short ? kiln__real_fast_error(real, node, values, exact) : 0;
+    return fast == 0 ? usual : is_short && !e->fast ? 2 * fast : fast;
+}
+
 static estimate estimate_node(const estimator *e, const kiln__real *real, const kiln__real_node *node,
                               const estimate *args)
 {
@@ -104,10 +124,7 @@ static estimate estimate_node(const estimator *e, const kiln__real *real, const 
     double ulps, scale = kiln__real_error_scale(node, values, exact, &ulps);
     double spread = spread_of(node, args, values, exact);
     double unit = kiln__dtype_unit(scale, e->computed);
-    double own = e->fast ? kiln__real_fast_error(real, node, values, exact) : 0;
-    if (own == 0)
-        own = ulps * unit;
-    double error = own + spread + (spread > 0 ? unit : 0);
+    double error = own_error(e, real, node, values, exact, ulps * unit) + spread + (spread > 0 ? unit : 0);
     if (spread > 0 && kiln__real_stores(node))
         error += kiln__dtype_unit(exact, e->stored);
     return make_estimate(e, exact, error);
@@ -239,6 +256,7 @@ static estimator make_estimator(const kiln__fields *spec, const kiln__typing *ty
                         .computed = kiln__typing_computed(typing->mixed ? in : typing->step),
                         .fast = kiln__spec_is_fast(spec),
                         .eager = spec->round == KILN__ROUND_EAGER,
+                        .short_exp = spec->op->reductions > 0 && spec->math != KILN__MATH_PORTABLE,
                         .typing = typing,
                         .row = row };
 }

@@ -220,6 +220,8 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
     kiln__text text = { 0 };
     append_define(&text, "UNIT", NULL, 1);
     append_define(&text, "DTYPE", kiln__dtype_macro(type), 1);
+    if (spec->op->reductions > 0)
+        append_define(&text, "REDUCES", NULL, 1);
     append_math(&text, spec);
     kiln__text_append(&text, spec->catalog->prelude);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, !kiln__dtype_is_real(type), spec->op, nodes,

@@ -149,6 +149,43 @@ START_TEST(test_bound__scans_go_along_the_row_and_back)
 }
 END_TEST
 
+/* exp(-10) in units of its last place as a float: where an op reduces, a GPU squares a fast form for 16 bits. */
+START_TEST(test_bound__exp_of_16_bits_is_short_where_an_op_reduces)
+{
+    static const uint16_t bf16[] = { 0x0000, 0xc120 }, f16[] = { 0x0000, 0xc900 };
+    static const float f32[] = { 0, -10 };
+    static const struct {
+        const char *spec;
+        const void *x;
+        double units;
+    } rows[] = {
+        { "op=exp(x-max(x)) dtype=f32", f32, 4 },
+        { "op=exp(x-max(x)) dtype=f32 math=fast", f32, 15 },
+        { "op=exp(x-max(x)) dtype=bf16 out=f32", bf16, 30 },
+        { "op=exp(x-max(x)) dtype=f16 out=f32", f16, 30 },
+        { "op=exp_add(0,x-max(x)) dtype=f16 out=f32", f16, 32 },
+        { "op=exp(x-max(x)) dtype=f16 out=f32 math=fast", f16, 15 },
+        { "op=exp(x-max(x)) dtype=f16 out=f32 math=portable", f16, 4 },
+        { "op=exp2(x-max(x)) dtype=f16 out=f32", f16, 4 },
+        { "op=exp(x) dtype=f16 out=f32", f16, 4 },
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        kiln__fields spec;
+        kiln__row_bound row;
+        kiln__bound_types types;
+        const double input = -10;
+        const kiln__elements elements = { .ins = &rows[i].x, .columns = 2, .inner = 1 };
+        const kiln__real_numbers numbers = { .inputs = &input };
+        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, rows[i].spec, NULL), KILN_OK);
+        kiln__bound_types_find(&types, &spec);
+        kiln__bound_row(&row, &spec, &types, &elements, 0);
+        const kiln__estimate got = kiln__bound_estimate(&spec, &types, &numbers, &row, 0);
+        const double units = got.error / kiln__dtype_unit(got.value, KILN__DTYPE_F32);
+        ck_assert_msg(units == rows[i].units, "%s: %g", rows[i].spec, units);
+    }
+}
+END_TEST
+
 static const struct {
     const char *spec;
     bool exact;
@@ -187,6 +224,7 @@ Suite *kiln_test_spec_bound_suite(void)
     tcase_add_loop_test(tcase, test_bound__an_error_is_carried_through_an_expression, 0, COUNT(cases));
     tcase_add_test(tcase, test_bound__one_device_alone_may_overflow);
     tcase_add_test(tcase, test_bound__scans_go_along_the_row_and_back);
+    tcase_add_test(tcase, test_bound__exp_of_16_bits_is_short_where_an_op_reduces);
     tcase_add_loop_test(tcase, test_bound__portable_and_arithmetic_are_exact, 0, COUNT(specs));
     suite_add_tcase(suite, tcase);
     return suite;
