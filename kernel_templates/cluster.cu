@@ -23,6 +23,7 @@
 //! bound    vector * max(bytes, out_bytes) == 16                          -- accesses of less are slow
 //! bound    elems * cluster >= cols_hint && elems * cluster <= 2 * (cols_hint + 16 * cluster) -- a row fits the memory of its blocks, and fills half of it
 //! shared   elems * bytes * max(full, 1)
+//! picks    sm > 0
 //! grid     (rounds == 0 ? rows : min(rows, max(cores * rounds / cluster, 1))) * cluster
 //! entry    kiln_spread align vector * max(bytes, out_bytes) if (cols / vector + (cluster - 1)) / cluster <= elems / vector
 //! entry    kiln_walk align 1
@@ -65,6 +66,8 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
         kiln_join_lanes<KILN_CLUSTER>(f);
     }
 }
+
+#define KILN_IS_FIRST (rank == 0 && threadIdx.x == 0)
 
 /* ---- A row in shared memory */
 
@@ -187,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
         KILN_ALL(KILN_BEGIN_ENDS)
         kiln_await_words();
         KILN_FOLD_STAGES(KILN_STAGE)
-        if (rank == 0 && threadIdx.x == 0) {
+        if (KILN_IS_FIRST) {
             KILN_ALL_OUT(KILN_PUT_COLUMN)
         }
         kiln_slice next = kiln_find_slice(line + step, cols, rank);
@@ -241,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_walk
         KILN_ALL_OUT(KILN_BEGIN_OUT)
 
         KILN_FOLD_STAGES(KILN_STAGE)
-        if (begin == 0) {
+        if (KILN_IS_FIRST) {
             KILN_ALL_OUT(KILN_PUT_COLUMN)
         }
         for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) {

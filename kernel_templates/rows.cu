@@ -32,6 +32,7 @@
 //! bound    sm == 0 || vector * max(bytes, out_bytes) >= 16 || vector >= cols_hint -- accesses of less are slow
 //! bound    sm == 0 || block <= max(128, 4 * lanes)                      -- a block of many rows waits for the last
 //! joint    sm > 0 && (form == 2 || scans)
+//! picks    sm > 0
 //! grid     sm == 0 ? (rows + max(65536 / max(cols, 1), 1) - 1) / max(65536 / max(cols, 1), 1) : (rows + (block / lanes - 1)) / (block / lanes)
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if scans ? form == 1 || cols % vector == 0 : form == 2 || cols > 0 && cols <= lanes * elems && (form == 1 || cols % vector == 0)
 //! entry    kiln_scalar align 1
@@ -84,8 +85,9 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
     kiln_row row;                                                                                                  \
     KILN_ALL(KILN_BEGIN)                                                                                           \
     KILN_ALL_OUT(KILN_BEGIN_OUT)
+#define KILN_IS_FIRST (used && lane == 0)
 #define KILN_PUT_COLUMNS                \
-    if (used && lane == 0) {            \
+    if (KILN_IS_FIRST) {                \
         KILN_ALL_OUT(KILN_PUT_COLUMN)   \
     }
 

@@ -213,6 +213,16 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
         }                                                                                        \
     }
 
+/* The only element of a sum that may not be 0, of value v: a thread for which KILN_IS_FIRST holds adds it. */
+#define KILN_PICKED(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_PICK(v)                                                                            \
+    if (KILN_IS_FIRST) {                                                                        \
+        const unsigned long long at =                                                           \
+            kiln_place##v(&row, KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR));        \
+        if (at < cols)                                                                          \
+            kiln_pick##v(&f, 0, &row, KILN_EACH(KILN_PICKED) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
+    }
+
 /* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and
  * kiln_gather joins the folds of all threads with the help of KILN_PARTS others. Ends have folds of their own, since
  * the first of them come before the elements. */
@@ -231,6 +241,7 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
     KILN_ENDS(KILN_TAKE(of_ends, KILN_END))       \
     if (KILN_HAS_ENDS)                            \
         kiln_join(&f, 0, &of_ends, 0);            \
+    KILN_PICKS##s(KILN_PICK)                      \
     kiln_gather(&f, parts);                       \
     kiln_finish(&f, 0, &row, cols);
 

@@ -19,6 +19,7 @@
 #define kiln_value0    kiln_value
 #define KILN_FOLD_STAGES(M) M(0)
 #define KILN_FOLDS0(M)      M(a0)
+#define KILN_PICKS0(M)
 #define KILN_FOLD_BYTES     8
 
 typedef struct kiln_row {

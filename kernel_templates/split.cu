@@ -27,6 +27,7 @@
 //! bound    sm == 0 || form == (scans && cols_hint % vector != 0 ? 1 : 0) -- ends are for scans of rows of other lengths
 //! phases   (sm == 0 ? fold_stages : walks) + (full_out > 0) + (column_out > 0)
 //! joint    sm > 0
+//! picks    sm > 0
 //! grid     rows * split
 //! entry    kiln_vector align vector * max(bytes, out_bytes) if !scans || form == 1 || cols % vector == 0
 //! entry    kiln_scalar align 1
@@ -105,6 +106,7 @@ KILN_FN kiln_part kiln_find_part(unsigned long long count, unsigned number)
         KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))                             \
         KILN_ENDS(KILN_TAKE(of_ends, KILN_END))                               \
         kiln_join(&f, 0, &of_ends, 0);                                        \
+        KILN_PICKS##s(KILN_PICK)                                              \
         kiln_gather(&f, parts);                                               \
         if (threadIdx.x == 0)                                                 \
             kiln_folds_of<kiln_folds##s>(partials, s, rows, line)[part] = f; \
@@ -157,9 +159,10 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
     kiln_row row;                                                        \
     KILN_ALL(KILN_BEGIN)                                                 \
     KILN_ALL_OUT(KILN_BEGIN_OUT)
-#define KILN_PUT_COLUMNS                                                \
-    if (phase == KILN_COLUMNS_PHASE && part == 0 && threadIdx.x == 0) { \
-        KILN_ALL_OUT(KILN_PUT_COLUMN)                                   \
+#define KILN_IS_FIRST (part == 0 && threadIdx.x == 0)
+#define KILN_PUT_COLUMNS                                \
+    if (phase == KILN_COLUMNS_PHASE && KILN_IS_FIRST) { \
+        KILN_ALL_OUT(KILN_PUT_COLUMN)                   \
     }
 #define KILN_PARAMETERS_OF_PHASE                                                                             \
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long rows, unsigned long long cols, \

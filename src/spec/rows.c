@@ -49,6 +49,7 @@ typedef struct planner {
     const kiln__fields *spec;
     const kiln__typing *typing;
     bool joint;
+    bool varies[KILN__REAL_NODES_MAX]; /* whether the elements of a row may have different values of a node */
 } planner;
 
 static bool squares(const kiln__row_value *value)
@@ -63,15 +64,48 @@ static bool sums_distances(const kiln__row_value *value)
     return squares(value) && (value->joint || kiln__dtype_bytes(value->elements) >= 4);
 }
 
+/* The node that a call of an op with a definition stands for. */
+static uint16_t body_of(const kiln__real *op, uint16_t node)
+{
+    while (op->nodes[node].body > 0)
+        node = op->nodes[node].body;
+    return node;
+}
+
+static bool is_index(const kiln__real *op, uint16_t node)
+{
+    return op->nodes[node].kind == KILN__REAL_INDEX;
+}
+
+/* The node of t where elements are `index == t ? x : 0`, and t is a whole number that a row has once; -1: no such. */
+static int place_of(const planner *p, uint16_t elements)
+{
+    const kiln__real *op = p->spec->op;
+    const kiln__real_node *choice = &op->nodes[body_of(op, elements)];
+    if (choice->kind != KILN__REAL_CHOICE)
+        return -1;
+    const kiln__real_node *equal = &op->nodes[body_of(op, choice->args[0])];
+    const kiln__real_node *otherwise = &op->nodes[choice->args[2]];
+    if (equal->kind != KILN__REAL_BINARY || equal->index != KILN__OPERATOR_EQ || otherwise->kind != KILN__REAL_NUMBER ||
+        otherwise->value != 0)
+        return -1;
+    const uint16_t place = is_index(op, equal->args[0]) ? equal->args[1] : equal->args[0];
+    const bool compares = is_index(op, equal->args[0]) || is_index(op, equal->args[1]);
+    const kiln__dtype own = (kiln__dtype)p->typing->own[place];
+    return compares && !p->varies[place] && own != KILN__DTYPE_UNSET && !kiln__dtype_is_real(own) ? place : -1;
+}
+
 /* Adds a reduction of the elements `argument`, and the one that is its base: see base_of. `node` is the one that has
  * its correction, and `stage` is the first in which the elements are known. */
 static int add_value(const planner *p, kiln__reduction reduction, kiln__reduction base, uint16_t argument,
                      uint16_t node, uint32_t stage)
 {
-    kiln__row_value value = { .reduction = reduction, .argument = argument, .stage = stage, .base = -1 };
+    kiln__row_value value = { .reduction = reduction, .argument = argument, .place = -1, .stage = stage, .base = -1 };
     const kiln__dtype own = (kiln__dtype)p->typing->own[argument];
     value.type = kiln__reduction_type(reduction, own);
     value.elements = finds_index(reduction) && own != KILN__DTYPE_BOOL ? own : value.type;
+    if ((reduction == KILN__REDUCE_SUM || reduction == KILN__REDUCE_MEAN) && stage != KILN__STAGE_OF_SCANS)
+        value.place = place_of(p, argument);
     if (kiln__reduction_corrects(reduction))
         value.correction = p->spec->op->nodes[node].value;
     value.joint = p->joint && base < KILN__REDUCTIONS;
@@ -79,6 +113,7 @@ static int add_value(const planner *p, kiln__reduction reduction, kiln__reductio
         kiln__row_value first = {
             .reduction = base,
             .argument = argument,
+            .place = -1,
             .stage = stage,
             .base = -1,
             .elements = value.elements,
@@ -89,14 +124,6 @@ static int add_value(const planner *p, kiln__reduction reduction, kiln__reductio
     if (value.base >= 0 && !value.joint)
         value.stage = stage + 1;
     return find_value(p->rows, p->spec->op, &value);
-}
-
-/* The node that a call of an op with a definition stands for. */
-static uint16_t body_of(const kiln__real *op, uint16_t node)
-{
-    while (op->nodes[node].body > 0)
-        node = op->nodes[node].body;
-    return node;
 }
 
 /* Whether the value of a node is not rounded, nor that of one which it stands for. */
@@ -154,17 +181,22 @@ static int add_value_of(const planner *p, uint16_t node, const uint32_t *ready)
 
 void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typing *typing, bool joint)
 {
-    const planner p = { out, spec, typing, joint };
+    planner p = { .rows = out, .spec = spec, .typing = typing, .joint = joint };
     const kiln__real *op = spec->op;
     uint32_t ready[KILN__REAL_NODES_MAX]; /* the stage in which a node can be calculated */
     out->count = out->stages = 0;
     for (uint32_t i = 0; i < op->count; i++) {
         const kiln__real_node *node = &op->nodes[i];
         ready[i] = node->body > 0 ? ready[node->body] : 0;
-        for (uint32_t j = 0; j < node->count && node->body == 0; j++)
+        p.varies[i] = node->kind == KILN__REAL_INDEX || (node->body > 0 && p.varies[node->body]) ||
+                      (node->kind == KILN__REAL_INPUT && kiln__spec_layout(spec, node->index) <= KILN__LAYOUT_ROW);
+        for (uint32_t j = 0; j < node->count && node->body == 0; j++) {
             ready[i] = ready[node->args[j]] > ready[i] ? ready[node->args[j]] : ready[i];
+            p.varies[i] = p.varies[i] || p.varies[node->args[j]];
+        }
         if (node->kind != KILN__REAL_REDUCTION)
             continue;
+        p.varies[i] = false;
         const int place = add_value_of(&p, (uint16_t)i, ready);
         out->places[i] = (uint8_t)place;
         if (kiln__reduction_scans((kiln__reduction)node->index))
@@ -341,6 +373,7 @@ typedef struct writer {
     const kiln__rows *rows;
     const kiln__fields *spec;
     const kiln__real_style *style;
+    bool picks; /* one thread adds the only element of a sum: see kiln__rows_append */
     kiln__text *out;
 } writer;
 
@@ -735,6 +768,19 @@ static void write_finish(const writer *w, const kiln__row_value *value, uint32_t
     WRITE(w, ";\n");
 }
 
+static bool is_picked(const writer *w, const kiln__row_value *value)
+{
+    return w->picks && value->place >= 0;
+}
+
+/* ", const kiln_row *row, float x, float y)" */
+static void write_element_parameters(const writer *w, const char *last)
+{
+    WRITE(w, ", ");
+    kiln__rows_append_parameters(w->spec, w->style->typing, w->out);
+    WRITE(w, "%s)\n{\n", last);
+}
+
 /* A function of a stage: its begin, a line or more for each value, its end. */
 static void write_function(const writer *w, uint32_t stage, const char *name, const char *parameters,
                            void (*write)(const writer *, const kiln__row_value *, uint32_t))
@@ -742,16 +788,40 @@ static void write_function(const writer *w, uint32_t stage, const char *name, co
     const suffix end = suffix_of(stage);
     WRITE(w, "KILN_FN void KILN_OF_STAGE(kiln_%s, %s)(", name, end.text);
     WRITE(w, parameters, end.text, end.text);
-    if (write == write_take) {
-        WRITE(w, ", ");
-        kiln__rows_append_parameters(w->spec, w->style->typing, w->out);
-        WRITE(w, ", long long position");
-    }
-    WRITE(w, ")\n{\n");
+    if (write == write_take)
+        write_element_parameters(w, ", long long position");
+    else
+        WRITE(w, ")\n{\n");
     for (uint32_t k = 0; k < w->rows->count; k++)
-        if (w->rows->values[k].stage == stage)
+        if (w->rows->values[k].stage == stage && !(write == write_take && is_picked(w, &w->rows->values[k])))
             write(w, &w->rows->values[k], k);
     WRITE(w, "}\n");
+}
+
+/* The position of the only element of a sum, and how it is added. */
+static void write_pick(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    WRITE(w, "KILN_FN long long kiln_place%u(const kiln_row *row", k);
+    write_element_parameters(w, "");
+    WRITE(w, "    return ");
+    kiln__real_emit_node(w->spec->op, &w->spec->catalog->ops, w->style, (uint16_t)value->place,
+                         (kiln__dtype)w->style->typing->own[value->place], w->out);
+    WRITE(w, ";\n}\nKILN_FN void kiln_pick%u(kiln_folds%u *f, unsigned j, const kiln_row *row", k, value->stage);
+    write_element_parameters(w, ", long long position");
+    write_take(w, value, k);
+    WRITE(w, "}\n");
+}
+
+static void write_picks(const writer *w, uint32_t stage)
+{
+    WRITE(w, "#define KILN_PICKS%u(M)", stage);
+    for (uint32_t k = 0; k < w->rows->count; k++)
+        if (w->rows->values[k].stage == stage && is_picked(w, &w->rows->values[k]))
+            WRITE(w, " M(%u)", k);
+    WRITE(w, "\n");
+    for (uint32_t k = 0; k < w->rows->count; k++)
+        if (w->rows->values[k].stage == stage && is_picked(w, &w->rows->values[k]))
+            write_pick(w, &w->rows->values[k], k);
 }
 
 static void write_stage(const writer *w, uint32_t stage)
@@ -760,9 +830,11 @@ static void write_stage(const writer *w, uint32_t stage)
     write_function(w, stage, "clear", "kiln_folds%s *f, unsigned j", write_clear);
     write_function(w, stage, "take", "kiln_folds%s *f, unsigned j, const kiln_row *row", write_take);
     write_function(w, stage, "join", "kiln_folds%s *f, unsigned j, const kiln_folds%s *g, unsigned i", write_join);
-    if (stage != KILN__STAGE_OF_SCANS)
-        write_function(w, stage, "finish", "const kiln_folds%s *f, unsigned j, kiln_row *row, unsigned long long n",
-                       write_finish);
+    if (stage == KILN__STAGE_OF_SCANS)
+        return;
+    write_function(w, stage, "finish", "const kiln_folds%s *f, unsigned j, kiln_row *row, unsigned long long n",
+                   write_finish);
+    write_picks(w, stage);
 }
 
 void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *typing, kiln__text *out)
@@ -775,10 +847,11 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
         kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
 }
 
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out)
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
+                       kiln__text *out)
 {
     const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
-    const writer w = { rows, spec, &style, out };
+    const writer w = { rows, spec, &style, picks, out };
     WRITE(&w, "#define KILN_FOLD_STAGES(M)");
     for (uint32_t s = 0; s < rows->stages; s++)
         WRITE(&w, " M(%u)", s);

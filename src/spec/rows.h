@@ -18,6 +18,7 @@ enum { KILN__ROW_VALUES_MAX = 2 * KILN__REAL_REDUCTIONS_MAX };
 typedef struct kiln__row_value {
     kiln__reduction reduction; /* of a scan, that of the elements so far */
     uint16_t argument;         /* the node of the elements */
+    int place; /* the node of the position of the only element that may not be 0; -1: there is none such */
     double correction;
     uint32_t stage;       /* from 0; or that of scans */
     int base;             /* the value that is subtracted from each element: the mean in var; -1: none */
@@ -75,7 +76,14 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_folds_scan, ...      the same of all scans, but that none is finished; folds are joined in the order of the
  *                               elements
  *
- * In CUDA the functions of all stages have one name, without the number. */
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, kiln__text *out);
+ * In CUDA the functions of all stages have one name, without the number. With `picks` kiln_take leaves out the sums of
+ * which one element counts, sum(index == t ? x : 0), and one thread of a row adds it:
+ *
+ *     #define KILN_PICKS0(M)    M(2) ..., the numbers of these sums of stage 0
+ *     kiln_place2(row, x, ...)  the position of the element
+ *     kiln_pick2(f, j, row, x, ..., position)
+ *                               adds the element of that position */
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
+                       kiln__text *out);
 
 #endif

@@ -10,12 +10,13 @@
 #include <stdio.h>
 
 enum {
-    DECLARATIONS = 22,
+    DECLARATIONS = 23,
     FORMULA_MAX = 8192, /* bytes, once the names of lets are replaced */
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
-    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX + 11 /* grid, block, shared, phases, joint, traffic, tile */ +
-                 KILN__PARAMS_MAX + 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX + KILN__LETS_MAX
+    CHECKS_MAX = KILN__DECLARED_MAX * KILN__DIMS_MAX +
+                 12 /* grid, block, shared, phases, joint, picks, traffic, tile */ + KILN__PARAMS_MAX +
+                 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + 2 * KILN__ENTRIES_MAX + KILN__LETS_MAX
 };
 
 /* The names of a formula, besides bytes, sm and inputs: none, the parameters, also the sizes and the tile. */
@@ -783,6 +784,7 @@ static const declaration declarations[DECLARATIONS] = {
     { "shared", read_formula, true, PLACE(arguments.shared), NAMES_PARAMS },
     { "phases", read_formula, true, PLACE(arguments.phases), NAMES_PARAMS },
     { "joint", read_formula, true, PLACE(joint), NAMES_PARAMS },
+    { "picks", read_formula, true, PLACE(picks), NAMES_PARAMS },
     { "traffic", read_formula, true, PLACE(arguments.traffic), NAMES_SIZES },
     { "option", read_option, false, 0, NAMES_FEW },
 };

@@ -231,11 +231,11 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
     kiln__text_fini(&text);
 }
 
-static bool folds_jointly(const kiln__fields *spec)
+/* Whether a formula of the template, which may be NULL, holds. */
+static bool holds(const kiln__fields *spec, const char *formula)
 {
-    int64_t joint = 0;
-    const char *formula = spec->template->joint;
-    return formula != NULL && kiln__spec_eval(spec, formula, &joint, NULL) == KILN_OK && joint != 0;
+    int64_t value = 0;
+    return formula != NULL && kiln__spec_eval(spec, formula, &value, NULL) == KILN_OK && value != 0;
 }
 
 static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
@@ -248,9 +248,9 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
-    kiln__rows_make(&rows, spec, typing, folds_jointly(spec));
+    kiln__rows_make(&rows, spec, typing, holds(spec, spec->template->joint));
     if (rows.count > 0)
-        kiln__rows_append(&rows, spec, typing, out);
+        kiln__rows_append(&rows, spec, typing, holds(spec, spec->template->picks), out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
         append_value(out, spec, typing, &rows, i);
     if (typing->mixed) /* for a template of one output, whose value has the type of the last step */

@@ -191,6 +191,7 @@ int main(int count, char **arguments)
         { "rms_norm(x,w)", "(full,row)" },
         { "l2_normalize", "(full)" },
         { "sum(x*index)", "(full)" },
+        { "(sum(index==argmax(x)?x:0),mean(index==argmin(x)-1?x*x:0),max(x))", "(full)" },
         { "(cumsum(x),cummax(x),cumsum(x,exclusive=1),sum(x))", "(full)" },
         { "(cumsum(x-mean(x),reverse=1),cumprod(1+y,reverse=1,exclusive=1))", "(full,row)" },
     };

@@ -91,6 +91,45 @@ START_TEST(test_rows__are_planned_in_as_few_stages_as_there_can_be)
 }
 END_TEST
 
+/* The values that one thread adds, in the order of the values. */
+static const struct {
+    const char *text, *picked;
+} picks[] = {
+    { "op=sum(index==t?x:0) dtype=(i32,f32) layout=(column,full)", "1" },
+    { "op=sum(t==index?x:0) dtype=(u8,f16) layout=(one,full)", "1" },
+    { "op=mean(index==t?1:0)+max(x) dtype=(i64,f32) layout=(column,full)", "10" },
+    { "op=cross_entropy(x,t) dtype=(bf16,i64) layout=(full,column)", "001" },
+    { "op=cross_entropy_backward(g,x,t,label_smoothing=0.1) dtype=(f32,f32,i64) layout=(column,full,column)", "001" },
+    { "op=sum(index==argmax(x)+1?x*x:0) dtype=f32", "01" },
+    { "op=sum(index==argmax(x)+index?x:0) dtype=f32", "00" },
+    { "op=sum(index==t?x:0) dtype=(i32,f32)", "0" },
+    { "op=sum(index==t?x:0) dtype=(i32,f32) layout=(row,full)", "0" },
+    { "op=sum(index==t?x:0) dtype=(f32,f32) layout=(column,full)", "0" },
+    { "op=sum(index!=t?x:0) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=sum(index==t?x:1) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=sum(index==t?0:x) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=sum(s==t?x:0) dtype=(i32,i32,f32) layout=(full,column,full)", "0" },
+    { "op=max(index==t?x:0) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=norm(index==t?x:0) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=sum((index==t?x:0)*x) dtype=(i32,f32) layout=(column,full)", "0" },
+    { "op=cumsum(index==t?x:0) dtype=(i32,f32) layout=(column,full)", "0" },
+};
+
+START_TEST(test_rows__sums_of_one_element_are_known)
+{
+    kiln__fields spec;
+    kiln__typing typing;
+    kiln__rows rows;
+    char picked[8] = "";
+    ck_assert_msg(resolve(&spec, picks[_i].text) == KILN_OK, "%s: %s", picks[_i].text, report.message);
+    kiln__spec_type(&spec, &typing);
+    kiln__rows_make(&rows, &spec, &typing, true);
+    for (uint32_t k = 0; k < rows.count; k++)
+        picked[k] = rows.values[k].place >= 0 ? '1' : '0';
+    ck_assert_msg(strcmp(picked, picks[_i].picked) == 0, "%s: %s", picks[_i].text, picked);
+}
+END_TEST
+
 /* The types that PyTorch gives, and which results have a value for each row. */
 static const struct {
     const char *text, *types, *layouts;
@@ -351,6 +390,7 @@ Suite *kiln_test_spec_rows_suite(void)
     TCase *tcase = tcase_create("rows");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_rows__are_planned_in_as_few_stages_as_there_can_be, 0, COUNT(plans));
+    tcase_add_loop_test(tcase, test_rows__sums_of_one_element_are_known, 0, COUNT(picks));
     tcase_add_loop_test(tcase, test_rows__results_have_types_and_layouts, 0, COUNT(results));
     tcase_add_test(tcase, test_rows__template_follows_the_op);
     tcase_add_test(tcase, test_rows__refusals_name_the_reason);

@@ -185,7 +185,7 @@ static const struct {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
     { WITH("//! zzz"), 4,
       "unknown declaration 'zzz': template, about, inputs, let, param, tune, require, bound, tile, entry, "
-      "dtype, reference, tolerance, size, arg, grid, block, shared, phases, joint, traffic or option" },
+      "dtype, reference, tolerance, size, arg, grid, block, shared, phases, joint, picks, traffic or option" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
