@@ -61,7 +61,8 @@ static void append_total(kiln__text *out, const kiln_spec *spec, const char *fun
 static void append_whole(kiln__text *out, const kiln_spec *spec, const char *function)
 {
     const kiln__fields *fields = &spec->fields;
-    bool fits = fields->op->reductions == 0 && fields->op->outputs == 1 && !fields->template_set && !fields->axis_set;
+    bool fits = fields->op->reductions == 0 && fields->op->outputs == 1 && !fields->template_set &&
+                kiln__axis_same(&fields->axis, &kiln__axis_last);
     for (uint32_t i = 0; i < fields->template->param_count; i++)
         fits = fits && !fields->param_set[i];
     if (!fits)

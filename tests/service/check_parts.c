@@ -330,6 +330,22 @@ START_TEST(test_parts__are_two_launches_with_memory)
 }
 END_TEST
 
+/* The mean of elements needs no results in between, whether the text names the last axis or none. */
+START_TEST(test_parts__of_elements_are_one_kernel)
+{
+    static const char *const texts[] = { "op=mse_loss reduce=mean", "op=mse_loss reduce=mean axis=-1" };
+    static const int64_t matrix[] = { 1000, 512 };
+    const kiln_tensor ins[] = { { (void *)0x100000000, NULL, KILN_F32, 2, matrix, NULL },
+                                { (void *)0x200000000, NULL, KILN_F32, 2, matrix, NULL } },
+                      out = number((void *)0x300000000, KILN_F32);
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        ck_assert_msg(kiln_apply(service, texts[i], &out, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s: %s",
+                      texts[i], report.message);
+        ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+    }
+}
+END_TEST
+
 START_TEST(test_parts__failures_leave_no_memory)
 {
     enum { OUT_OF_MEMORY = 2 };
@@ -391,6 +407,7 @@ Suite *kiln_test_service_parts_suite(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(gpu, open_gpu, close_service);
     tcase_add_test(gpu, test_parts__are_two_launches_with_memory);
+    tcase_add_test(gpu, test_parts__of_elements_are_one_kernel);
     tcase_add_test(gpu, test_parts__failures_leave_no_memory);
     tcase_add_test(gpu, test_parts__join_a_capture);
     tcase_add_test(gpu, test_parts__a_driver_without_pools);
