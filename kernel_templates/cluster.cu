@@ -122,23 +122,19 @@ KILN_FN void kiln_await_words()
 #define KILN_BEGIN_ENDS(k)                                                            \
     const KILN_TYPE(k) g##k = KILN_LAYOUT##k <= KILN_LAYOUT_ROW && is_end ? p##k[end] \
                                                                           : (KILN_TYPE(k))0;
-#define KILN_WORD(k)                                                                                  \
-    kiln_lanes<KILN_TYPE(k)> w##k;                                                                    \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                           \
-        w##k.word = s##k[i].word;                                                                     \
-    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                       \
-        kiln_fetch_shared(w##k, p##k + begin + (unsigned long long)i * KILN_VECTOR, span.head == 0);
+#undef KILN_FETCH
+#define KILN_FETCH(k)                                                                                    \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                              \
+        h##k[m].word = s##k[i].word;                                                                     \
+    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                          \
+        kiln_fetch_shared(h##k[m], p##k + begin + (unsigned long long)i * KILN_VECTOR, span.head == 0);
 #define KILN_END(k)     KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : g##k)
 
-#define KILN_ELEMENTS(...)                                                      \
-    for (unsigned i = threadIdx.x; i < slice.count; i += KILN_BLOCK) {          \
-        KILN_ALL(KILN_WORD)                                                     \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)            \
-        {                                                                       \
-            const unsigned long long at = begin + (i * KILN_VECTOR + j);        \
-            __VA_ARGS__;                                                        \
-        }                                                                       \
-    }
+/* Words whose results a thread calculates together: in a cluster two blocks share a multiprocessor, and threads of a
+ * small one have registers for two words. */
+#define KILN_WORDS_AHEAD (KILN_CLUSTER > 1 && KILN_BLOCK <= 512 ? 2 : 1)
+
+#define KILN_ELEMENTS(...) KILN_EACH_WORD(1, threadIdx.x, slice.count, KILN_BLOCK, KILN_EACH_LANE(__VA_ARGS__))
 #define KILN_ENDS(...)                      \
     if (is_end) {                           \
         const unsigned long long at = end;  \
@@ -195,23 +191,15 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
         }
         kiln_slice next = kiln_find_slice(line + step, cols, rank);
         next.count = KILN_ROUNDS > 0 && line + step < rows ? next.count : 0;
-        for (unsigned i = threadIdx.x; i < slice.count || i < next.count; i += KILN_BLOCK) {
-            if (i < slice.count) {
-                KILN_ALL(KILN_WORD)
-                KILN_ALL_OUT(KILN_OUT_WORD)
-#pragma unroll
-                for (unsigned j = 0; j < KILN_VECTOR; j++) {
-                    const unsigned long long at = begin + (i * KILN_VECTOR + j);
-                    KILN_ALL_OUT(KILN_OUT_LANE)
-                    (void)at;
-                }
-                KILN_ALL_OUT(KILN_PUT)
-            }
-            if (i < next.count) {
-                const bool early = true;
-                const unsigned long long from = (line + step) * cols + next.span.head + next.first * KILN_VECTOR;
-                KILN_ALL(KILN_KEEP)
-            }
+        const bool early = true;
+        const unsigned long long from = (line + step) * cols + next.span.head + next.first * KILN_VECTOR;
+        unsigned done = threadIdx.x;
+        KILN_EACH_WORD(
+            KILN_WORDS_AHEAD, threadIdx.x, slice.count, KILN_BLOCK, KILN_STORE_WORD;
+            done = i + KILN_BLOCK;
+            if (i < next.count) { KILN_ALL(KILN_KEEP) })
+        for (unsigned i = done; i < next.count; i += KILN_BLOCK) {
+            KILN_ALL(KILN_KEEP)
         }
         KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
         if (KILN_ROUNDS == 0)

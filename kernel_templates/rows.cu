@@ -13,7 +13,7 @@
 //! param    vector 1,2,4,8,16 = 16 / max(bytes, out_bytes)               -- elements per memory access
 //! param    elems  1..128 = min((cols_hint + (lanes * vector - 1)) / (lanes * vector), max(scans ? min(64 / bytes / max(full, 1) / vector, 8) : 128 / bytes / max(live, 1) / vector, 1)) * vector -- elements of a row that a thread keeps, at a time
 //! param    form   kept,ends,walk = cols_hint > lanes * elems && !scans ? walk : cols_hint % vector != 0 ? ends : scans ? walk : kept -- how a row is read: once, into registers, of whole words or also with ends; or once for each stage. Scans go along whole words, walk, or also along ends
-//! param    cache  plain,stream = plain                                  -- cache hint of loads and stores
+//! param    cache  plain,stream = sm > 0 && form == 0 && full_out > 0 && inputs > full && bytes == 4 && lanes * elems > 16384 ? stream : plain -- cache hint of loads and stores: rows that fill a multiprocessor leave the cache to inputs that rows share
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  block % lanes == 0                                           -- block must be a multiple of lanes
 //! require  vector * max(bytes, out_bytes) <= (sm >= 100 ? 32 : 16)      -- vector must not exceed 16 bytes per access (32 from sm_100 on)
@@ -191,23 +191,14 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
 /* ---- A row of any length */
 
-#define KILN_WORD(k)                                                                              \
-    kiln_lanes<KILN_TYPE(k)> w##k;                                                                \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                       \
-        w##k.word = *((const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(p##k + begin) + i); \
-    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                   \
-        kiln_fetch_shared(w##k, p##k + begin + i * KILN_VECTOR, span.head == 0);
+/* Words of a thread whose loads start together. Each costs registers, and so threads: where no row is stored, many
+ * threads are better than many loads of each. */
+constexpr unsigned kiln_ahead = 0 KILN_ALL_OUT(KILN_IS_FULL) ? 4 : 1, kiln_unrolled = 4 / kiln_ahead;
+
 #define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)                                                            \
-    _Pragma("unroll 4") for (unsigned long long i = lane; i < words; i += KILN_LANES) \
-    {                                                                                 \
-        KILN_ALL(KILN_WORD)                                                           \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)                  \
-        {                                                                             \
-            const unsigned long long at = begin + i * KILN_VECTOR + j;            \
-            __VA_ARGS__;                                                              \
-        }                                                                             \
-    }
+#define KILN_ELEMENTS(...)       \
+    _Pragma("unroll kiln_unrolled") \
+    KILN_EACH_WORD(kiln_ahead, (unsigned long long)lane, words, KILN_LANES, KILN_EACH_LANE(__VA_ARGS__))
 #define KILN_ENDS(...)                                        \
     for (unsigned n = lane; n < span.ends; n += KILN_LANES) { \
         const unsigned long long at = kiln_find_end(span, n); \
@@ -232,17 +223,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
     KILN_PUT_COLUMNS /* which may be inputs that other threads have not read before */
 #else
     KILN_PUT_COLUMNS
-    for (unsigned long long i = lane; i < words; i += KILN_LANES) {
-        KILN_ALL(KILN_WORD)
-        KILN_ALL_OUT(KILN_OUT_WORD)
-#pragma unroll
-        for (unsigned j = 0; j < KILN_VECTOR; j++) {
-            const unsigned long long at = begin + i * KILN_VECTOR + j;
-            KILN_ALL_OUT(KILN_OUT_LANE)
-            (void)at;
-        }
-        KILN_ALL_OUT(KILN_PUT)
-    }
+    KILN_EACH_WORD(KILN_INPUTS > 1 ? 2 : 4, (unsigned long long)lane, words, KILN_LANES, KILN_STORE_WORD)
     KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
 #endif
 }

@@ -199,6 +199,46 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             to.lane[j] = from[j];
 }
 
+/* Of input k: the words of a row that a thread loads together, how it does, and one of them. */
+#define KILN_AHEAD(k) kiln_lanes<KILN_TYPE(k)> h##k[KILN_LAYOUT##k <= KILN_LAYOUT_ROW ? ahead : 1];
+#define KILN_FETCH(k)                                                                            \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                      \
+        h##k[m].word = *((const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(p##k + begin) + i); \
+    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                  \
+        kiln_fetch_shared(h##k[m], p##k + begin + i * KILN_VECTOR, span.head == 0);
+#define KILN_NEXT(k)  const kiln_lanes<KILN_TYPE(k)> w##k = h##k[KILN_LAYOUT##k <= KILN_LAYOUT_ROW ? m : 0];
+
+/* A statement for every step-th word from `from` on, below `to`. The loads of `count` words start before the first is
+ * needed: a compiler does not move them there where stores or branches stand between. */
+#define KILN_EACH_WORD(count, from, to, step, ...)                         \
+    for (auto n = from; n < to; n += (count) * step) {                     \
+        constexpr unsigned ahead = count;                                  \
+        KILN_ALL(KILN_AHEAD)                                               \
+        _Pragma("unroll") for (unsigned m = 0; m < ahead; m++)             \
+        {                                                                  \
+            const auto i = m == 0 || n + m * step < to ? n + m * step : n; \
+            KILN_ALL(KILN_FETCH)                                           \
+            (void)i;                                                       \
+        }                                                                  \
+        _Pragma("unroll") for (unsigned m = 0; m < ahead; m++)             \
+        {                                                                  \
+            const auto i = n + m * step;                                   \
+            KILN_ALL(KILN_NEXT)                                            \
+            if (m == 0 || i < to) {                                        \
+                __VA_ARGS__                                                \
+            }                                                              \
+        }                                                                  \
+    }
+#define KILN_EACH_LANE(...)                                          \
+    _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)     \
+    {                                                                \
+        const unsigned long long at = begin + (i * KILN_VECTOR + j); \
+        __VA_ARGS__;                                                 \
+        (void)at;                                                    \
+    }
+#define KILN_STORE_WORD \
+    KILN_ALL_OUT(KILN_OUT_WORD) KILN_EACH_LANE(KILN_ALL_OUT(KILN_OUT_LANE)) KILN_ALL_OUT(KILN_PUT)
+
 /* Joins the folds of threads of a warp in each of them: of `lanes` neighbours, or of every `first`-th among these. Both
  * are powers of two. */
 #define KILN_RECEIVE(a) g.a[0] = __shfl_xor_sync(0xffffffffu, f->a[0], distance);

@@ -169,23 +169,9 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
         void *partials, unsigned phase KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 /* The first part has the ends of the row, too. */
-#define KILN_WORD(k)                                                                              \
-    kiln_lanes<KILN_TYPE(k)> w##k;                                                                \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                       \
-        w##k.word = *((const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(p##k + begin) + i);     \
-    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                   \
-        kiln_fetch_shared(w##k, p##k + begin + i * KILN_VECTOR, begin == 0);
 #define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)                                                                         \
-    _Pragma("unroll 4") for (unsigned long long i = first + threadIdx.x; i < end; i += KILN_BLOCK) \
-    {                                                                                              \
-        KILN_ALL(KILN_WORD)                                                                        \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++)                               \
-        {                                                                                          \
-            const unsigned long long at = begin + i * KILN_VECTOR + j;                             \
-            __VA_ARGS__;                                                                           \
-        }                                                                                          \
-    }
+#define KILN_ELEMENTS(...) \
+    _Pragma("unroll 4") KILN_EACH_WORD(1, first + threadIdx.x, end, KILN_BLOCK, KILN_EACH_LANE(__VA_ARGS__))
 #define KILN_ENDS(...)                                                            \
     for (unsigned n = threadIdx.x; part == 0 && n < span.ends; n += KILN_BLOCK) { \
         const unsigned long long at = kiln_find_end(span, n);                     \
@@ -207,17 +193,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #if !defined(KILN_SCANS)
     if (phase != KILN_RESULTS_PHASE)
         return;
-    for (unsigned long long i = first + threadIdx.x; i < end; i += KILN_BLOCK) {
-        KILN_ALL(KILN_WORD)
-        KILN_ALL_OUT(KILN_OUT_WORD)
-#pragma unroll
-        for (unsigned j = 0; j < KILN_VECTOR; j++) {
-            const unsigned long long at = begin + i * KILN_VECTOR + j;
-            KILN_ALL_OUT(KILN_OUT_LANE)
-            (void)at;
-        }
-        KILN_ALL_OUT(KILN_PUT)
-    }
+    KILN_EACH_WORD(1, first + threadIdx.x, end, KILN_BLOCK, KILN_STORE_WORD)
     KILN_ENDS(KILN_ALL_OUT(KILN_PUT_END))
 #endif
 }
