@@ -134,7 +134,7 @@ KILN_FN void kiln_await_words()
  * small one have registers for two words. */
 #define KILN_WORDS_AHEAD (KILN_CLUSTER > 1 && KILN_BLOCK <= 512 ? 2 : 1)
 
-#define KILN_ELEMENTS(...) KILN_EACH_WORD(1, threadIdx.x, slice.count, KILN_BLOCK, KILN_EACH_LANE(__VA_ARGS__))
+#define KILN_ELEMENTS(f) KILN_EACH_WORD(1, threadIdx.x, slice.count, KILN_BLOCK, KILN_TAKE_WORD(f))
 #define KILN_ENDS(...)                      \
     if (is_end) {                           \
         const unsigned long long at = end;  \
@@ -215,9 +215,10 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
 #define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)                                                           \
-    for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) \
-        __VA_ARGS__;
+#define KILN_ELEMENTS(f)                                                              \
+    for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) { \
+        KILN_TAKE(f, KILN_ELEMENT)                                                    \
+    }
 #define KILN_ENDS(...)
 
 /* The threads of all blocks walk over the row together, once for each stage and once for the outputs. */

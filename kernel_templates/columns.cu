@@ -152,12 +152,12 @@ template <typename F> KILN_FN void kiln_gather(F *f)
     const bool real = !kept || i < to; \
     const unsigned long long at = KILN_IN_ORDER(real ? i : 0);
 
-#define KILN_TAKE(f)                                                                                          \
-    {                                                                                                         \
-        const auto last = f;                                                                                  \
-        kiln_take(&f, 0, &row[j], KILN_EACH(KILN_ELEMENT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
-        if (!real)                                                                                            \
-            f = last;                                                                                         \
+#define KILN_TAKE_PLACE(f)                     \
+    {                                          \
+        const auto last = f;                   \
+        KILN_TAKE_OF(f, &row[j], KILN_ELEMENT) \
+        if (!real)                             \
+            f = last;                          \
     }
 #define KILN_TAKE_PLACES(f)                                                          \
     _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0); \
@@ -165,7 +165,7 @@ template <typename F> KILN_FN void kiln_gather(F *f)
     {                                                                                \
         KILN_PLACE                                                                   \
         KILN_ALL(KILN_WORD)                                                          \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE(f[j]) \
+        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE_PLACE(f[j]) \
     }
 #define KILN_COLUMN_STAGE(s)                                                                             \
     {                                                                                                    \
@@ -283,7 +283,7 @@ template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
         for (unsigned j = 0; j < KILN_VECTOR; j++) {
 #if defined(KILN_SCANS)
             const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j];
-            KILN_TAKE(f[j])
+            KILN_TAKE_PLACE(f[j])
 #endif
             KILN_ALL_OUT(KILN_OUT_ELEMENTS)
         }

@@ -120,17 +120,13 @@ template <typename F> KILN_FN void kiln_gather(F *f, F *parts)
 
 /* In place of a word behind the row the first one is taken, and then forgotten: without branches a compiler keeps the
  * values that stages and outputs share. */
-#define KILN_ELEMENTS(...)                                           \
+#define KILN_ELEMENTS(f)                                             \
     _Pragma("unroll") for (unsigned m = 0; m < KILN_ACCESSES; m++)   \
     {                                                                \
         const unsigned i = m * KILN_LANES + lane;                    \
         const auto before = f;                                       \
         KILN_ALL(KILN_WORD)                                          \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) \
-        {                                                            \
-            const unsigned at = begin + i * KILN_VECTOR + j;     \
-            __VA_ARGS__;                                             \
-        }                                                            \
+        KILN_TAKE_WORD(f)                                            \
         if (i >= words)                                              \
             f = before;                                              \
     }
@@ -196,9 +192,9 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 constexpr unsigned kiln_ahead = 0 KILN_ALL_OUT(KILN_IS_FULL) ? 4 : 1, kiln_unrolled = 4 / kiln_ahead;
 
 #define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)       \
+#define KILN_ELEMENTS(f)            \
     _Pragma("unroll kiln_unrolled") \
-    KILN_EACH_WORD(kiln_ahead, (unsigned long long)lane, words, KILN_LANES, KILN_EACH_LANE(__VA_ARGS__))
+    KILN_EACH_WORD(kiln_ahead, (unsigned long long)lane, words, KILN_LANES, KILN_TAKE_WORD(f))
 #define KILN_ENDS(...)                                        \
     for (unsigned n = lane; n < span.ends; n += KILN_LANES) { \
         const unsigned long long at = kiln_find_end(span, n); \
@@ -236,9 +232,10 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
 #define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)                                         \
-    for (unsigned long long at = lane; at < end; at += KILN_LANES) \
-        __VA_ARGS__;
+#define KILN_ELEMENTS(f)                                             \
+    for (unsigned long long at = lane; at < end; at += KILN_LANES) { \
+        KILN_TAKE(f, KILN_ELEMENT)                                   \
+    }
 #define KILN_ENDS(...)
 
 /* The same one element at a time, for arrays that are not aligned to words, and rows of other lengths. */

@@ -79,6 +79,10 @@
 KILN_FN float kiln_lowest(float) { return -0x1.fffffep+127f; }
 KILN_FN double kiln_lowest(double) { return -0x1.fffffffffffffp+1023; }
 
+/* The greater of two elements, or the one that is not NaN. */
+KILN_FN float kiln_most(float a, float b) { return fmaxf(a, b); }
+KILN_FN double kiln_most(double a, double b) { return fmax(a, b); }
+
 /* Whether an element is too far above the base of its folds. The base stays finite. */
 template <typename T> KILN_FN bool kiln_is_far(T x, T base) { return x > base + 8 && x < (T)KILN_INFINITY; }
 
@@ -253,6 +257,29 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
         }                                                                                        \
     }
 
+/* Adds an element, or those of a word, to folds. Where folds are joint, they choose their bases for these elements
+ * before: once for a word. */
+#define KILN_CALL(function, f, values, element) \
+    function(&f, 0, values, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at);
+#if defined(KILN_JOINT)
+#define KILN_SETTLE(f, ...)           \
+    {                                 \
+        auto soon = f;                \
+        kiln_clear(&soon, 0);         \
+        __VA_ARGS__                   \
+        kiln_settle(&f, 0, &soon, 0); \
+    }
+#else
+#define KILN_SETTLE(f, ...)
+#endif
+#define KILN_TAKE_OF(f, values, element)                        \
+    KILN_SETTLE(f, KILN_CALL(kiln_peek, soon, values, element)) \
+    KILN_CALL(kiln_take, f, values, element)
+#define KILN_TAKE(f, element) KILN_TAKE_OF(f, &row, element)
+#define KILN_TAKE_WORD(f)                                                          \
+    KILN_SETTLE(f, KILN_EACH_LANE(KILN_CALL(kiln_peek, soon, &row, KILN_ELEMENT))) \
+    KILN_EACH_LANE(KILN_CALL(kiln_take, f, &row, KILN_ELEMENT))
+
 /* The only element of a sum that may not be 0, of value v: a thread for which KILN_IS_FIRST holds adds it. */
 #define KILN_PICKED(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
 #define KILN_PICK(v)                                                                            \
@@ -263,11 +290,9 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             kiln_pick##v(&f, 0, &row, KILN_EACH(KILN_PICKED) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
     }
 
-/* One walk over the row: the entry's KILN_ELEMENTS and KILN_ENDS call a statement for each element of a thread, and
- * kiln_gather joins the folds of all threads with the help of KILN_PARTS others. Ends have folds of their own, since
- * the first of them come before the elements. */
-#define KILN_TAKE(f, element) \
-    kiln_take(&f, 0, &row, KILN_EACH(element) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+/* One walk over the row: the entry's KILN_ELEMENTS adds the elements of a thread to folds, KILN_ENDS calls a statement
+ * for each end, and kiln_gather joins the folds of all threads with the help of KILN_PARTS others. Ends have folds of
+ * their own, since the first of them come before the elements. */
 #define KILN_STAGE(s)                               \
     {                                               \
         __shared__ kiln_folds##s parts[KILN_PARTS]; \
@@ -277,7 +302,7 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
     kiln_folds##s f, of_ends;                     \
     kiln_clear(&f, 0);                            \
     kiln_clear(&of_ends, 0);                      \
-    KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))     \
+    KILN_ELEMENTS(f)                              \
     KILN_ENDS(KILN_TAKE(of_ends, KILN_END))       \
     if (KILN_HAS_ENDS)                            \
         kiln_join(&f, 0, &of_ends, 0);            \

@@ -103,7 +103,7 @@ KILN_FN kiln_part kiln_find_part(unsigned long long count, unsigned number)
         kiln_folds##s f, of_ends;                                             \
         kiln_clear(&f, 0);                                                    \
         kiln_clear(&of_ends, 0);                                              \
-        KILN_ELEMENTS(KILN_TAKE(f, KILN_ELEMENT))                             \
+        KILN_ELEMENTS(f)                                                      \
         KILN_ENDS(KILN_TAKE(of_ends, KILN_END))                               \
         kiln_join(&f, 0, &of_ends, 0);                                        \
         KILN_PICKS##s(KILN_PICK)                                              \
@@ -170,8 +170,8 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
 
 /* The first part has the ends of the row, too. */
 #define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...) \
-    _Pragma("unroll 4") KILN_EACH_WORD(1, first + threadIdx.x, end, KILN_BLOCK, KILN_EACH_LANE(__VA_ARGS__))
+#define KILN_ELEMENTS(f) \
+    _Pragma("unroll 4") KILN_EACH_WORD(1, first + threadIdx.x, end, KILN_BLOCK, KILN_TAKE_WORD(f))
 #define KILN_ENDS(...)                                                            \
     for (unsigned n = threadIdx.x; part == 0 && n < span.ends; n += KILN_BLOCK) { \
         const unsigned long long at = kiln_find_end(span, n);                     \
@@ -202,9 +202,9 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
 #define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_ELEMENTS(...)                                                          \
+#define KILN_ELEMENTS(f)                                                            \
     for (unsigned long long at = first + threadIdx.x; at < end; at += KILN_BLOCK) { \
-        __VA_ARGS__;                                                                \
+        KILN_TAKE(f, KILN_ELEMENT)                                                  \
     }
 #define KILN_ENDS(...)
 

@@ -373,6 +373,7 @@ typedef struct writer {
     const kiln__rows *rows;
     const kiln__fields *spec;
     const kiln__real_style *style;
+    bool joint; /* folds have bases of their own: see kiln__rows_make */
     bool picks; /* one thread adds the only element of a sum: see kiln__rows_append */
     kiln__text *out;
 } writer;
@@ -551,29 +552,51 @@ static void write_rebased(const writer *w, const kiln__row_value *value, uint32_
     WRITE(w, ", %s)))", base);
 }
 
-/* The base follows the elements up, and the sum with it. */
+/* The greatest of the elements that come soon. */
+static void write_peek(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    if (!value->joint || squares(value))
+        return;
+    WRITE(w, "    f->b%u[j] = kiln_most(f->b%u[j], ", k, k);
+    write_elements(w, value);
+    WRITE(w, ");\n");
+}
+
+/* For exp the base follows the elements up, and the sum with it. For squares it is the first element, and then at times
+ * the mean. */
+static void write_settle(const writer *w, const kiln__row_value *value, uint32_t k)
+{
+    if (!value->joint)
+        return;
+    if (squares(value)) {
+        WRITE(w, "    if (kiln_may_be_far(f->c%u[j]))\n        ", k);
+        WRITE(w, "kiln_rebase(f->a%u[j], f->b%u[j], f->c%u[j], f->d%u[j]);\n", k, k, k, k);
+        return;
+    }
+    WRITE(w, "    if (kiln_is_far(g->b%u[i], f->b%u[j])) {\n        f->a%u[j] = ", k, k, k);
+    char base[24];
+    snprintf(base, sizeof(base), "g->b%u[i]", k);
+    write_rebased(w, value, k, "f->%c%u[j]", base);
+    WRITE(w, ";\n        f->b%u[j] = %s;\n    }\n", k, base);
+}
+
 static void write_take_joint_exp(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    WRITE(w, "    {\n        const %s t = ", fold_type(value));
-    write_elements(w, value);
-    WRITE(w, ";\n        if (kiln_is_far(t, f->b%u[j])) {\n            f->a%u[j] = ", k, k);
-    write_rebased(w, value, k, "f->%c%u[j]", "t");
-    WRITE(w, ";\n            f->b%u[j] = t;\n        }\n        f->a%u[j] = ", k, k);
+    WRITE(w, "    f->a%u[j] = ", k);
     write_name(w, value->elements, "add");
     WRITE(w, "(f->a%u[j], ", k);
     write_name(w, value->elements, "exp(");
-    write_name(w, value->elements, "sub");
-    WRITE(w, "(t, f->b%u[j])));\n    }\n", k);
+    write_name(w, value->elements, "sub(");
+    write_elements(w, value);
+    WRITE(w, ", f->b%u[j])));\n", k);
 }
 
-/* The base is the first element, and then at times the mean. */
 static void write_take_joint_square(const writer *w, const kiln__row_value *value, uint32_t k)
 {
     WRITE(w, "    {\n        const %s t = ", fold_type(value));
     write_elements(w, value);
-    WRITE(w, ";\n        if (kiln_may_be_far(f->c%u[j]))\n            ", k);
-    WRITE(w, "kiln_rebase(f->a%u[j], f->b%u[j], f->c%u[j], f->d%u[j]);\n", k, k, k, k);
-    WRITE(w, "        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k, fold_type(value));
+    WRITE(w, ";\n        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k,
+          fold_type(value));
     write_name(w, value->elements, "sub");
     WRITE(w, "(t, f->b%u[j]);\n        f->a%u[j] = ", k, k);
     write_name(w, value->elements, "fma");
@@ -788,7 +811,7 @@ static void write_function(const writer *w, uint32_t stage, const char *name, co
     const suffix end = suffix_of(stage);
     WRITE(w, "KILN_FN void KILN_OF_STAGE(kiln_%s, %s)(", name, end.text);
     WRITE(w, parameters, end.text, end.text);
-    if (write == write_take)
+    if (write == write_take || write == write_peek)
         write_element_parameters(w, ", long long position");
     else
         WRITE(w, ")\n{\n");
@@ -828,6 +851,11 @@ static void write_stage(const writer *w, uint32_t stage)
 {
     write_members(w, stage);
     write_function(w, stage, "clear", "kiln_folds%s *f, unsigned j", write_clear);
+    if (w->joint) {
+        write_function(w, stage, "peek", "kiln_folds%s *f, unsigned j, const kiln_row *row", write_peek);
+        write_function(w, stage, "settle", "kiln_folds%s *f, unsigned j, const kiln_folds%s *g, unsigned i",
+                       write_settle);
+    }
     write_function(w, stage, "take", "kiln_folds%s *f, unsigned j, const kiln_row *row", write_take);
     write_function(w, stage, "join", "kiln_folds%s *f, unsigned j, const kiln_folds%s *g, unsigned i", write_join);
     if (stage == KILN__STAGE_OF_SCANS)
@@ -847,11 +875,11 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
         kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
 }
 
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
-                       kiln__text *out)
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool joint,
+                       bool picks, kiln__text *out)
 {
     const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
-    const writer w = { rows, spec, &style, picks, out };
+    const writer w = { rows, spec, &style, joint, picks, out };
     WRITE(&w, "#define KILN_FOLD_STAGES(M)");
     for (uint32_t s = 0; s < rows->stages; s++)
         WRITE(&w, " M(%u)", s);

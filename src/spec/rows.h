@@ -76,14 +76,21 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_folds_scan, ...      the same of all scans, but that none is finished; folds are joined in the order of the
  *                               elements
  *
- * In CUDA the functions of all stages have one name, without the number. With `picks` kiln_take leaves out the sums of
+ * In CUDA the functions of all stages have one name, without the number. With `joint`, as the plan has
+ * it, bases are chosen before elements are added:
+ *
+ *     kiln_peek0(f, j, row, x, ..., position)
+ *                               notes an element in folds that are used for nothing else
+ *     kiln_settle0(f, j, g, i)  chooses the bases of folds number j of f for the elements that number i of g has noted
+ *
+ * With `picks` kiln_take leaves out the sums of
  * which one element counts, sum(index == t ? x : 0), and one thread of a row adds it:
  *
  *     #define KILN_PICKS0(M)    M(2) ..., the numbers of these sums of stage 0
  *     kiln_place2(row, x, ...)  the position of the element
  *     kiln_pick2(f, j, row, x, ..., position)
  *                               adds the element of that position */
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
-                       kiln__text *out);
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool joint,
+                       bool picks, kiln__text *out);
 
 #endif

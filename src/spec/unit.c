@@ -132,6 +132,13 @@ static void append_math(kiln__text *out, const kiln__fields *spec)
         append_define(out, "MATH", "FAST", 1);
 }
 
+/* Whether a formula of the template, which may be NULL, holds. */
+static bool holds(const kiln__fields *spec, const char *formula)
+{
+    int64_t value = 0;
+    return formula != NULL && kiln__spec_eval(spec, formula, &value, NULL) == KILN_OK && value != 0;
+}
+
 static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
@@ -145,6 +152,8 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "INDEXED", NULL, 1);
     if (spec->op->reductions > 0)
         append_define(out, "REDUCES", NULL, 1);
+    if (spec->op->reductions > 0 && holds(spec, spec->template->joint))
+        append_define(out, "JOINT", NULL, 1);
     if (spec->op->scans) {
         append_define(out, "SCANS", NULL, 1);
         append_define(out, "REVERSE", NULL, spec->op->reverse);
@@ -231,13 +240,6 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
     kiln__text_fini(&text);
 }
 
-/* Whether a formula of the template, which may be NULL, holds. */
-static bool holds(const kiln__fields *spec, const char *formula)
-{
-    int64_t value = 0;
-    return formula != NULL && kiln__spec_eval(spec, formula, &value, NULL) == KILN_OK && value != 0;
-}
-
 static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
 {
     kiln__rows rows;
@@ -248,9 +250,10 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
-    kiln__rows_make(&rows, spec, typing, holds(spec, spec->template->joint));
+    const bool joint = holds(spec, spec->template->joint);
+    kiln__rows_make(&rows, spec, typing, joint);
     if (rows.count > 0)
-        kiln__rows_append(&rows, spec, typing, holds(spec, spec->template->picks), out);
+        kiln__rows_append(&rows, spec, typing, joint, holds(spec, spec->template->picks), out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
         append_value(out, spec, typing, &rows, i);
     if (typing->mixed) /* for a template of one output, whose value has the type of the last step */
