@@ -115,17 +115,17 @@ KILN_FN void kiln_await_words()
 
 /* Of input k: where the block keeps its words, how they come there, and how a thread gets one of them, and its end. */
 #define KILN_KEPT(k) \
-    kiln_lanes<KILN_TYPE(k)> *const s##k = (kiln_lanes<KILN_TYPE(k)> *)(shared + KILN_PLACE##k * KILN_ROOM);
+    kiln_lanes<KILN_TYPE(k)> *const b##k = (kiln_lanes<KILN_TYPE(k)> *)(shared + KILN_PLACE##k * KILN_ROOM);
 #define KILN_KEEP(k)                                                                            \
     if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && KILN_IS_EARLY(k) == early)                        \
-        kiln_copy_word(&s##k[i].word, (const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + from) + i);
+        kiln_copy_word(&b##k[i].word, (const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + from) + i);
 #define KILN_BEGIN_ENDS(k)                                                            \
     const KILN_TYPE(k) g##k = KILN_LAYOUT##k <= KILN_LAYOUT_ROW && is_end ? p##k[end] \
                                                                           : (KILN_TYPE(k))0;
 #undef KILN_FETCH
 #define KILN_FETCH(k)                                                                                    \
     if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)                                                              \
-        h##k[m].word = s##k[i].word;                                                                     \
+        h##k[m].word = b##k[i].word;                                                                     \
     else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)                                                          \
         kiln_fetch_shared(h##k[m], p##k + begin + (unsigned long long)i * KILN_VECTOR, span.head == 0);
 #define KILN_END(k)     KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : g##k)
@@ -214,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) KILN_TOGETHER kiln_spre
 #undef KILN_ELEMENT
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
-#define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_ELEMENT(k) KILN_AT(k)
 #define KILN_ELEMENTS(f)                                                              \
     for (unsigned long long at = begin; at < cols; at += KILN_CLUSTER * KILN_BLOCK) { \
         KILN_TAKE(f, KILN_ELEMENT)                                                    \

@@ -189,9 +189,11 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
 /* Words of a thread whose loads start together. Each costs registers, and so threads: where no row is stored, many
  * threads are better than many loads of each. */
-constexpr unsigned kiln_ahead = 0 KILN_ALL_OUT(KILN_IS_FULL) ? 4 : 1, kiln_unrolled = 4 / kiln_ahead;
+constexpr unsigned kiln_full = 0 KILN_ALL(KILN_IS_WHOLE);
+constexpr unsigned kiln_ahead = !(0 KILN_ALL_OUT(KILN_IS_FULL)) ? 1 : kiln_full > 2 ? 2 : 4;
+constexpr unsigned kiln_unrolled = 4 / kiln_ahead;
 
-#define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_END(k) KILN_AT(k)
 #define KILN_ELEMENTS(f)            \
     _Pragma("unroll kiln_unrolled") \
     KILN_EACH_WORD(kiln_ahead, (unsigned long long)lane, words, KILN_LANES, KILN_TAKE_WORD(f))
@@ -231,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #undef KILN_ELEMENT
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
-#define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_ELEMENT(k) KILN_AT(k)
 #define KILN_ELEMENTS(f)                                             \
     for (unsigned long long at = lane; at < end; at += KILN_LANES) { \
         KILN_TAKE(f, KILN_ELEMENT)                                   \

@@ -57,8 +57,12 @@
     const KILN_RESULT(k) e##k = \
         KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ELEMENT)) : (KILN_RESULT(k))0;
 
-/* Whether an output has all columns: 0 KILN_ALL_OUT(KILN_IS_FULL). */
-#define KILN_IS_FULL(k) || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+/* Whether an output has all columns: 0 KILN_ALL_OUT(KILN_IS_FULL); and how many inputs have all elements. */
+#define KILN_IS_FULL(k)  || KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL
+#define KILN_IS_WHOLE(k) +(KILN_LAYOUT##k == KILN_LAYOUT_FULL)
+
+/* Of input k: its element in column `at`, as the op takes it. */
+#define KILN_AT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
 
 /* Where a launch runs the kernel several times: the phases of the stages, of the scans, and of the results. Those with
  * an element for a row come last, since they may be inputs of the others. */
@@ -281,13 +285,11 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
     KILN_EACH_LANE(KILN_CALL(kiln_take, f, &row, KILN_ELEMENT))
 
 /* The only element of a sum that may not be 0, of value v: a thread for which KILN_IS_FIRST holds adds it. */
-#define KILN_PICKED(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
-#define KILN_PICK(v)                                                                            \
-    if (KILN_IS_FIRST) {                                                                        \
-        const unsigned long long at =                                                           \
-            kiln_place##v(&row, KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR));        \
-        if (at < cols)                                                                          \
-            kiln_pick##v(&f, 0, &row, KILN_EACH(KILN_PICKED) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at); \
+#define KILN_PICK(v)                                                                                                 \
+    if (KILN_IS_FIRST) {                                                                                             \
+        const unsigned long long at = kiln_place##v(&row, KILN_EACH(KILN_CONSTANT) KILN_ALL_SCALARS(KILN_SCALAR));  \
+        if (at < cols)                                                                                               \
+            KILN_CALL(kiln_pick##v, f, &row, KILN_AT)                                                                \
     }
 
 /* One walk over the row: the entry's KILN_ELEMENTS adds the elements of a thread to folds, KILN_ENDS calls a statement
@@ -358,16 +360,15 @@ template <typename F> KILN_FN void kiln_fetch_folds(F *to, const F *from, unsign
     (void)p##k;                                                                                      \
     (void)c##k;
 #define KILN_CONSTANT(k)  KILN_VALUE(k, c##k)
-#define KILN_ROW_VALUE(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
 #define KILN_ROW_RESULT(k)      \
     const KILN_RESULT(k) e##k = \
-        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_ROW_VALUE)) : (KILN_RESULT(k))0;
+        KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_STORE(k, KILN_RESULT_OF(k, KILN_AT)) : (KILN_RESULT(k))0;
 #define KILN_PUT_RESULT(k)                      \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[line * cols + at] = e##k;        \
     (void)e##k;
 #define KILN_ADD(s, j) \
-    kiln_take##s(&f, (unsigned)(j), &row, KILN_EACH(KILN_ROW_VALUE) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
+    kiln_take##s(&f, (unsigned)(j), &row, KILN_EACH(KILN_AT) KILN_ALL_SCALARS(KILN_SCALAR), (long long)at)
 
 /* Elements that are folded before the next are: few, so that a sum of many loses no more than a sum of few. */
 #define KILN_FEW (64 * KILN_SPREAD)

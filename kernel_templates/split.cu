@@ -169,7 +169,7 @@ KILN_FN void kiln_know_scan(kiln_folds_scan *out, const kiln_folds_scan *from, u
         void *partials, unsigned phase KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
 /* The first part has the ends of the row, too. */
-#define KILN_END(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_END(k) KILN_AT(k)
 #define KILN_ELEMENTS(f) \
     _Pragma("unroll 4") KILN_EACH_WORD(1, first + threadIdx.x, end, KILN_BLOCK, KILN_TAKE_WORD(f))
 #define KILN_ENDS(...)                                                            \
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 #undef KILN_ELEMENT
 #undef KILN_ELEMENTS
 #undef KILN_ENDS
-#define KILN_ELEMENT(k) KILN_VALUE(k, KILN_LAYOUT##k >= KILN_LAYOUT_COLUMN ? c##k : p##k[at])
+#define KILN_ELEMENT(k) KILN_AT(k)
 #define KILN_ELEMENTS(f)                                                            \
     for (unsigned long long at = first + threadIdx.x; at < end; at += KILN_BLOCK) { \
         KILN_TAKE(f, KILN_ELEMENT)                                                  \

@@ -101,7 +101,8 @@ static double own_error(const estimator *e, const kiln__real *real, const kiln__
 {
     const bool is_short = is_short_exp(e, node);
     const double fast = e->fast || is_short ? kiln__real_fast_error(real, node, values, exact) : 0;
-    return fast == 0 ? usual : is_short && !e->fast ? 2 * fast : fast;
+    const double square = 2 * fast + 4 * kiln__dtype_unit(exact, e->computed); /* of 1 + 2^-22, 8 units at most */
+    return fast == 0 ? usual : is_short && !e->fast ? square : fast;
 }
 
 static estimate estimate_node(const estimator *e, const kiln__real *real, const kiln__real_node *node,

@@ -104,7 +104,8 @@ static int add_value(const planner *p, kiln__reduction reduction, kiln__reductio
     const kiln__dtype own = (kiln__dtype)p->typing->own[argument];
     value.type = kiln__reduction_type(reduction, own);
     value.elements = finds_index(reduction) && own != KILN__DTYPE_BOOL ? own : value.type;
-    if ((reduction == KILN__REDUCE_SUM || reduction == KILN__REDUCE_MEAN) && stage != KILN__STAGE_OF_SCANS)
+    if ((reduction == KILN__REDUCE_SUM || reduction == KILN__REDUCE_MEAN) && base == KILN__REDUCTIONS &&
+        stage != KILN__STAGE_OF_SCANS) /* a base: the terms are exponentials of the elements */
         value.place = place_of(p, argument);
     if (kiln__reduction_corrects(reduction))
         value.correction = p->spec->op->nodes[node].value;
@@ -240,6 +241,16 @@ uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint)
     kiln__rows rows;
     make_of_spec(&rows, spec, joint);
     return rows.stages + spec->op->scans;
+}
+
+bool kiln__rows_may_join(const kiln__fields *spec)
+{
+    kiln__rows rows;
+    bool any = false;
+    make_of_spec(&rows, spec, true);
+    for (uint32_t k = 0; k < rows.count; k++)
+        any = any || rows.values[k].joint;
+    return any;
 }
 
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
@@ -552,14 +563,15 @@ static void write_rebased(const writer *w, const kiln__row_value *value, uint32_
     WRITE(w, ", %s)))", base);
 }
 
-/* The greatest of the elements that come soon. */
+/* Of the elements that come soon: the greatest for exp, and the first for squares. */
 static void write_peek(const writer *w, const kiln__row_value *value, uint32_t k)
 {
-    if (!value->joint || squares(value))
+    if (!value->joint)
         return;
-    WRITE(w, "    f->b%u[j] = kiln_most(f->b%u[j], ", k, k);
+    WRITE(w, squares(value) ? "    f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : " : "    f->b%u[j] = kiln_most(f->b%u[j], ",
+          k, k, k);
     write_elements(w, value);
-    WRITE(w, ");\n");
+    WRITE(w, squares(value) ? ";\n    f->c%u[j] = 1;\n" : ");\n", k);
 }
 
 /* For exp the base follows the elements up, and the sum with it. For squares it is the first element, and then at times
@@ -569,6 +581,7 @@ static void write_settle(const writer *w, const kiln__row_value *value, uint32_t
     if (!value->joint)
         return;
     if (squares(value)) {
+        WRITE(w, "    f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : g->b%u[i];\n", k, k, k, k);
         WRITE(w, "    if (kiln_may_be_far(f->c%u[j]))\n        ", k);
         WRITE(w, "kiln_rebase(f->a%u[j], f->b%u[j], f->c%u[j], f->d%u[j]);\n", k, k, k, k);
         return;
@@ -595,8 +608,7 @@ static void write_take_joint_square(const writer *w, const kiln__row_value *valu
 {
     WRITE(w, "    {\n        const %s t = ", fold_type(value));
     write_elements(w, value);
-    WRITE(w, ";\n        f->b%u[j] = f->c%u[j] > 0 ? f->b%u[j] : t;\n        const %s from = ", k, k, k,
-          fold_type(value));
+    WRITE(w, ";\n        const %s from = ", fold_type(value));
     write_name(w, value->elements, "sub");
     WRITE(w, "(t, f->b%u[j]);\n        f->a%u[j] = ", k, k);
     write_name(w, value->elements, "fma");

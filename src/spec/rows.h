@@ -46,6 +46,9 @@ void kiln__rows_make(kiln__rows *out, const kiln__fields *spec, const kiln__typi
 uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint);
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec);
 
+/* Whether a value of the op of a spec may have joint folds. */
+bool kiln__rows_may_join(const kiln__fields *spec);
+
 /* How many values of each element a row keeps from its first walk to its results: one where these take all inputs of
  * rows and columns by way of equal expressions, as in softmax(x + y); else as many as there are such inputs. */
 uint32_t kiln__rows_live(const kiln__fields *spec);
@@ -76,15 +79,15 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_folds_scan, ...      the same of all scans, but that none is finished; folds are joined in the order of the
  *                               elements
  *
- * In CUDA the functions of all stages have one name, without the number. With `joint`, as the plan has
- * it, bases are chosen before elements are added:
+ * In CUDA the functions of all stages have one name, without the number. With `joint`, as the plan has it, bases are
+ * chosen before elements are added:
  *
  *     kiln_peek0(f, j, row, x, ..., position)
  *                               notes an element in folds that are used for nothing else
  *     kiln_settle0(f, j, g, i)  chooses the bases of folds number j of f for the elements that number i of g has noted
  *
- * With `picks` kiln_take leaves out the sums of
- * which one element counts, sum(index == t ? x : 0), and one thread of a row adds it:
+ * With `picks` kiln_take leaves out the sums of which one element counts, sum(index == t ? x : 0), and one thread of a
+ * row adds it:
  *
  *     #define KILN_PICKS0(M)    M(2) ..., the numbers of these sums of stage 0
  *     kiln_place2(row, x, ...)  the position of the element

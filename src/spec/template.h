@@ -75,9 +75,8 @@ typedef struct kiln__template {
     uint32_t entry_count;
     kiln__arguments arguments;
     char *joint; /* formula: not 0 where an op's folds are joint, see kiln__rows_make; NULL: never */
-    char
-        *picks; /* formula: not 0 where one thread adds the only element of a sum, see kiln__rows_append; NULL: never */
-    char *tile; /* formula: elements per block of threads; NULL: not declared */
+    char *picks; /* formula: not 0 where one thread adds the only element of a sum; NULL: never */
+    char *tile;  /* formula: elements per block of threads; NULL: not declared */
     char *options[KILN__TEMPLATE_OPTIONS_MAX]; /* words of the options for the CUDA text */
     uint32_t option_count;
     const char *text;            /* the CUDA text, borrowed where origin is NULL */

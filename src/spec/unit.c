@@ -139,6 +139,11 @@ static bool holds(const kiln__fields *spec, const char *formula)
     return formula != NULL && kiln__spec_eval(spec, formula, &value, NULL) == KILN_OK && value != 0;
 }
 
+static bool folds_jointly(const kiln__fields *spec)
+{
+    return spec->op->reductions > 0 && holds(spec, spec->template->joint) && kiln__rows_may_join(spec);
+}
+
 static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
@@ -152,7 +157,7 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "INDEXED", NULL, 1);
     if (spec->op->reductions > 0)
         append_define(out, "REDUCES", NULL, 1);
-    if (spec->op->reductions > 0 && holds(spec, spec->template->joint))
+    if (folds_jointly(spec))
         append_define(out, "JOINT", NULL, 1);
     if (spec->op->scans) {
         append_define(out, "SCANS", NULL, 1);
@@ -250,7 +255,7 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
-    const bool joint = holds(spec, spec->template->joint);
+    const bool joint = folds_jointly(spec);
     kiln__rows_make(&rows, spec, typing, joint);
     if (rows.count > 0)
         kiln__rows_append(&rows, spec, typing, joint, holds(spec, spec->template->picks), out);

@@ -67,6 +67,11 @@ def greatest(x):
     return np.take_along_axis(x, np.argmax(x, -1)[:, None], -1)
 
 
+def two(x):
+    before = np.argmin(x, -1)[:, None] - 1
+    return greatest(x) + np.where(before >= 0, np.take_along_axis(x, np.maximum(before, 0), -1)**2 / x.shape[1], 0)
+
+
 # The op, its layouts, the types behind that of x, and NumPy's results from x and the others.
 OPS = {
     "softmax": ("softmax", "(full)", (), softmax),
@@ -74,6 +79,9 @@ OPS = {
     "norm": ("layer_norm(x,w,b)", "(full,row,row)", ("", ""), lambda x, w, b: normal(x) * w + b),
     "entropy": ("cross_entropy(x,t)", "(full,column)", ("i64",), cross_entropy),
     "greatest": ("sum(index==argmax(x)?x:0)", "(full)", (), greatest),
+    "sparse": ("softmax(at(x,t))", "(full,column)", ("i64",), lambda x, t: softmax(np.where(np.arange(x.shape[1]) == t, x, 0))),
+    "two": ("sum(index==argmax(x)?x:0)+mean(index==argmin(x)-1?x*x:0)", "(full)", (), two),
+    "scaled": ("softmax(x*?by)", "(full)", (), lambda x: softmax(x * 0.5)),
     "added": ("softmax(x+r)", "(full,full)", ("",), lambda x, r: softmax(x + r)),
     "scan": ("cumsum(x)*max(x)", "(full)", (), lambda x: np.cumsum(x, -1) * x.max(-1, keepdims=True)),
 }
@@ -91,9 +99,13 @@ def rows_of(rows, cols, dtype, random):
 
 @unittest.skipUnless(shutil.which("g++"), "no g++")
 class EmulatedTest(KilnTest):
-    def build(self, spec, entries):
-        """The kernels of a spec, as functions of the grid, the block, the order and the arguments."""
-        text = ASM.sub(as_call, self.kiln("show", f"{spec} target=sm_90", "--source").stdout)
+    def build(self, spec, entries, changed=()):
+        """The kernels of a spec, as functions of the grid, the order and the arguments. `changed`: a line, and another."""
+        shown = self.kiln("show", f"{spec} target=sm_90", "--source", "--define-op", "at(x, t) = index == t ? x : 0").stdout
+        if changed:
+            self.assertIn(changed[0], shown)
+            shown = shown.replace(*changed)
+        text = ASM.sub(as_call, shown)
         text = text.replace("extern __shared__ __align__(16) unsigned char shared[];", "")
         block = int(re.search(r"#define KILN_BLOCK (\d+)", text)[1])
         calls = "".join(f"""
@@ -114,6 +126,7 @@ extern "C" void run_{entry}(unsigned grid, int backwards, void *const *arguments
         values = [ctypes.c_void_p(array.ctypes.data) for array in arrays] + [ctypes.c_ulonglong(n) for n in numbers]
         for phase in range(phases):
             given = values + ([ctypes.c_void_p(self.partials.ctypes.data), ctypes.c_uint(phase)] if phases > 1 else [])
+            given.append(ctypes.c_double(0.5))  # of an op that takes a number
             run(grid, backwards, (ctypes.c_void_p * len(given))(*[ctypes.addressof(value) for value in given]))
 
     def arrays(self, name, shape, dtype):
@@ -130,11 +143,11 @@ extern "C" void run_{entry}(unsigned grid, int backwards, void *const *arguments
                 ins.append(narrow(random.standard_normal(extents).astype(np.float32), dtype))
         return ins
 
-    def check(self, name, geometry, entries, *cols, dtype="f32", grid=lambda rows: rows, phases=1, turned=False):
+    def check(self, name, geometry, entries, *cols, dtype="f32", grid=lambda rows: rows, phases=1, turned=False, changed=()):
         """`turned`: the axis is the first of two dimensions."""
         op, layout, types, reference = OPS[name]
         spec = f"op={op} {geometry} layout={layout} dtype=({','.join([dtype, *(t or dtype for t in types)])})"
-        library, self.partials = self.build(spec, entries), np.zeros(1 << 16, np.uint8)
+        library, self.partials = self.build(spec, entries, changed), np.zeros(1 << 16, np.uint8)
         for shape in ((ROWS, n) for n in cols):
             ins = self.arrays(name, shape, dtype)
             with np.errstate(all="ignore"):
@@ -145,8 +158,12 @@ extern "C" void run_{entry}(unsigned grid, int backwards, void *const *arguments
                 for backwards, out in enumerate(outs):
                     self.launch(getattr(library, f"run_{entry}"), grid(ROWS), backwards, [out, *given], numbers, phases)
                 outs = [out.T.copy() for out in outs] if turned else outs
+                if outs[0].shape == ins[0].shape and not turned:  # in place
+                    outs.append(ins[0].copy())
+                    self.launch(getattr(library, f"run_{entry}"), grid(ROWS), 0, [outs[2], outs[2], *ins[1:]], shape, phases)
                 with self.subTest(spec=spec, entry=entry, cols=shape[1]):
-                    self.assert_same(outs[0], outs[1], dtype)
+                    for other in outs[1:]:
+                        self.assert_same(outs[0], other, dtype)
                     self.assert_near(widen(outs[0], dtype).astype(F64), want, dtype)
 
     def assert_near(self, got, want, dtype):
@@ -166,18 +183,19 @@ extern "C" void run_{entry}(unsigned grid, int backwards, void *const *arguments
 
     def test_rows_that_threads_walk_over(self):
         for name, dtype in (("softmax", "f32"), ("softmax", "bf16"), ("logsumexp", "f32"), ("norm", "f32"), ("entropy", "f16"),
-                            ("greatest", "bf16"), ("added", "f32")):
-            self.check(name, "template=rows lanes=64 block=64 form=walk", ("vector", "scalar"), 2048, 1003, 3, dtype=dtype)
+                            ("two", "bf16"), ("sparse", "f32"), ("scaled", "f32"), ("added", "f32")):
+            self.check(name, "template=rows lanes=64 block=64 form=walk", ("vector", "scalar"), 2048, 1003, 3, 1, dtype=dtype)
         self.check("scan", "template=rows lanes=64 block=64 form=ends", ("vector", "scalar"), 1003, 64)
 
     def test_rows_in_shared_memory(self):
-        for name, dtype in (("softmax", "f32"), ("norm", "bf16"), ("entropy", "f32"), ("added", "f16")):
-            for rounds, blocks in ((0, ROWS), (2, 3)):  # each block takes a row, or several in turn
+        for name, dtype in (("scaled", "f32"), ("norm", "bf16"), ("entropy", "f32"), ("added", "f16")):
+            for rounds, blocks, words in ((0, ROWS, 1), (2, 3, 2)):  # each block takes a row, or several in turn
                 self.check(name, f"template=cluster cluster=1 block=64 elems=1040 rounds={rounds}", ("spread", "walk"), 1003, dtype=dtype,
-                           grid=lambda rows, blocks=blocks: blocks)
+                           grid=lambda rows, blocks=blocks: blocks,
+                           changed=("(KILN_CLUSTER > 1 && KILN_BLOCK <= 512 ? 2 : 1)", f"{words}"))
 
     def test_rows_that_blocks_share(self):
-        for name in ("softmax", "norm", "entropy", "greatest"):
+        for name in ("scaled", "norm", "entropy", "two"):
             self.check(name, "template=split split=4 block=64", ("vector", "scalar"), 2048, 1003, grid=lambda rows: 4 * rows, phases=4)
         self.check("scan", "template=split split=4 block=64 form=ends", ("vector", "scalar"), 1003, grid=lambda rows: 4 * rows, phases=4)
 

@@ -430,7 +430,7 @@ class Reductions(KilnTest):
         """Each template that reduces, with the folds of all kinds, in CUDA."""
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
-        texts = ("(sum(x),argmax(x),any(x))", "softmax(x*y)", "native_layer_norm layout=(full,row,row)",
+        texts = ("(sum(x),argmax(x),any(x))", "softmax(x*y)", "softmax(x*?by)", "native_layer_norm layout=(full,row,row)",
                  "(logsumexp(x),std(x))", "(logsumexp(x > 0),max(x + x))",
                  "cross_entropy_backward(g,x,t) layout=(column,full,column)", "(cumsum(x),cummax(x,exclusive=1),max(x))",
                  "cumprod(x-mean(x),reverse=1)")

@@ -33,7 +33,7 @@ parts=(bits errors table f16 shapes offset loss long own tunes first)
 for part; do
     [[ " ${parts[*]} " = *" $part "* ]] || { echo "no part $part; $usage" >&2; exit 2; }
 done
-cd "$(dirname "$0")" || exit 2
+here=$(dirname "$0")
 failed=0
 export KILN_CACHE_DIR=${KILN_CACHE_DIR:-$out/cache}
 
@@ -51,7 +51,7 @@ step() {
 rows() {
     local name=$1 lines=$2
     shift 2
-    step "$name" "$lines" python3 torch_rows.py "$@"
+    step "$name" "$lines" python3 "$here/torch_rows.py" "$@"
 }
 
 # shellcheck disable=SC2317 # step calls it
@@ -64,7 +64,7 @@ six=softmax,layer_norm,rms_norm,sum,cumsum,entropy
 for part; do
     case $part in
     bits) step bits 3 bits ;;
-    errors) step errors 60 python3 torch_errors.py ;;
+    errors) step errors 60 python3 "$here/torch_errors.py" ;;
     table) rows table 120 --rounds 7 --ops $all ;;
     f16) rows f16 60 --rounds 7 --ops $all --dtypes f16 --no-triton ;;
     shapes)

@@ -102,6 +102,7 @@ static const struct {
     { "op=cross_entropy_backward(g,x,t,label_smoothing=0.1) dtype=(f32,f32,i64) layout=(column,full,column)", "001" },
     { "op=sum(index==argmax(x)+1?x*x:0) dtype=f32", "01" },
     { "op=sum(index==argmax(x)+index?x:0) dtype=f32", "00" },
+    { "op=softmax(index==t?x:0) dtype=(i32,f32) layout=(column,full)", "00" },
     { "op=sum(index==t?x:0) dtype=(i32,f32)", "0" },
     { "op=sum(index==t?x:0) dtype=(i32,f32) layout=(row,full)", "0" },
     { "op=sum(index==t?x:0) dtype=(f32,f32) layout=(column,full)", "0" },
