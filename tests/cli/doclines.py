@@ -41,7 +41,7 @@ RUN_ELSEWHERE = [
 NO_DRIVER = "cannot open the CUDA driver"
 NEEDS = [
     (r"python3 tests/bench/peers\.py ", "PyTorch and a GPU", "peers"),
-    (r"(KILN_LIBRARY=\S+ )?tests/device/(run|sanitize|reductions)\.sh ", "a GPU", "shell"),
+    (r"tests/device/(run|sanitize|reductions)\.sh ", "a GPU", "shell"),
     (r"(KILN_LIBRARY=\S+ )?python3 tests/device/(torch_bits|torch_module|torch_eager|torch_tensors|torch_rows|torch_errors|op_peers)\.py( |$)", "PyTorch and a GPU", "torch"),
     (r"python3 tests/device/defaults\.py ", "a GPU", NO_DRIVER),
     (r"(\S+/)?bench_access_patterns ", "a GPU", NO_DRIVER),
