@@ -243,14 +243,19 @@ uint32_t kiln__rows_stages(const kiln__fields *spec, bool joint)
     return rows.stages + spec->op->scans;
 }
 
+static bool has_joint(const kiln__rows *rows)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < rows->count; k++)
+        any = any || rows->values[k].joint;
+    return any;
+}
+
 bool kiln__rows_may_join(const kiln__fields *spec)
 {
     kiln__rows rows;
-    bool any = false;
     make_of_spec(&rows, spec, true);
-    for (uint32_t k = 0; k < rows.count; k++)
-        any = any || rows.values[k].joint;
-    return any;
+    return has_joint(&rows);
 }
 
 uint32_t kiln__rows_fold_bytes(const kiln__fields *spec)
@@ -887,11 +892,11 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
         kiln__text_printf(out, ", %s s%u", typing->mixed ? "double" : "kiln_real", i);
 }
 
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool joint,
-                       bool picks, kiln__text *out)
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
+                       kiln__text *out)
 {
     const kiln__real_style style = { typing, spec->round == KILN__ROUND_EAGER, rows->places };
-    const writer w = { rows, spec, &style, joint, picks, out };
+    const writer w = { rows, spec, &style, has_joint(rows), picks, out };
     WRITE(&w, "#define KILN_FOLD_STAGES(M)");
     for (uint32_t s = 0; s < rows->stages; s++)
         WRITE(&w, " M(%u)", s);

@@ -79,8 +79,8 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_folds_scan, ...      the same of all scans, but that none is finished; folds are joined in the order of the
  *                               elements
  *
- * In CUDA the functions of all stages have one name, without the number. With `joint`, as the plan has it, bases are
- * chosen before elements are added:
+ * In CUDA the functions of all stages have one name, without the number. Where a value is joint, bases are chosen
+ * before elements are added:
  *
  *     kiln_peek0(f, j, row, x, ..., position)
  *                               notes an element in folds that are used for nothing else
@@ -93,7 +93,7 @@ void kiln__rows_append_parameters(const kiln__fields *spec, const kiln__typing *
  *     kiln_place2(row, x, ...)  the position of the element
  *     kiln_pick2(f, j, row, x, ..., position)
  *                               adds the element of that position */
-void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool joint,
-                       bool picks, kiln__text *out);
+void kiln__rows_append(const kiln__rows *rows, const kiln__fields *spec, const kiln__typing *typing, bool picks,
+                       kiln__text *out);
 
 #endif

@@ -144,7 +144,8 @@ static bool folds_jointly(const kiln__fields *spec)
     return spec->op->reductions > 0 && holds(spec, spec->template->joint) && kiln__rows_may_join(spec);
 }
 
-static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, uint64_t tile)
+static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, bool joint,
+                           uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
@@ -157,7 +158,7 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, const kiln
         append_define(out, "INDEXED", NULL, 1);
     if (spec->op->reductions > 0)
         append_define(out, "REDUCES", NULL, 1);
-    if (folds_jointly(spec))
+    if (joint)
         append_define(out, "JOINT", NULL, 1);
     if (spec->op->scans) {
         append_define(out, "SCANS", NULL, 1);
@@ -245,7 +246,7 @@ static void append_type(kiln__text *out, const kiln__fields *spec, kiln__dtype t
     kiln__text_fini(&text);
 }
 
-static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing)
+static void append_values(kiln__text *out, const kiln__fields *spec, const kiln__typing *typing, bool joint)
 {
     kiln__rows rows;
     bool nodes[KILN__REAL_NODES_MAX], whole = !kiln__dtype_is_real(typing->mixed ? spec->dtype : typing->step);
@@ -255,10 +256,9 @@ static void append_values(kiln__text *out, const kiln__fields *spec, const kiln_
     kiln__typing_mark(typing, spec->op, spec->dtype, nodes);
     kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, whole, spec->op, typing->mixed ? nodes : NULL,
                      out);
-    const bool joint = folds_jointly(spec);
     kiln__rows_make(&rows, spec, typing, joint);
     if (rows.count > 0)
-        kiln__rows_append(&rows, spec, typing, joint, holds(spec, spec->template->picks), out);
+        kiln__rows_append(&rows, spec, typing, holds(spec, spec->template->picks), out);
     for (uint32_t i = 0; i < spec->op->outputs; i++)
         append_value(out, spec, typing, &rows, i);
     if (typing->mixed) /* for a template of one output, whose value has the type of the last step */
@@ -299,6 +299,7 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
 {
     const kiln__template *template = spec->template;
     kiln__typing typing;
+    const bool joint = folds_jointly(spec);
     kiln__spec_type(spec, &typing);
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
@@ -306,14 +307,14 @@ static void append_source(kiln__text *out, const kiln__fields *spec, const kiln_
     /* Other bytes are another unit, so that all code that is found was compared with them. */
     if (template->origin != NULL)
         kiln__text_printf(out, "// arguments of %s bytes\n#line 4 \"kiln\"\n", unit->arguments);
-    append_defines(out, spec, &typing, unit->rule.tile);
+    append_defines(out, spec, &typing, joint, unit->rule.tile);
     kiln__text_append(out, "\n");
     kiln__text_append(out, spec->catalog->prelude);
     kiln__text_append(out, "\n");
     if (spec->op->reductions > 0)
         kiln__text_append(out, spec->catalog->rows);
     if (kiln__template_takes_op(template))
-        append_values(out, spec, &typing);
+        append_values(out, spec, &typing, joint);
     if (spec->op->scans && !has_twin(spec))
         kiln__text_append(out, spec->catalog->scan);
     if (template->origin != NULL)
