@@ -17,6 +17,7 @@ FAKE_LIBCUDA = os.environ.get("KILN_FAKE_LIBCUDA", "")
 DTYPES = ("f32", "f64", "f16", "bf16")
 STORAGE = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16}
 REAL = {"f32": np.float32, "f64": np.float64, "f16": np.float32, "bf16": np.float32}
+UNIT = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8}  # half of the step behind 1
 
 
 class KilnTest(unittest.TestCase):
@@ -111,6 +112,26 @@ def narrow(array, dtype):
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(array), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def logsumexp(x, axis):
+    most = x.max(axis=axis, keepdims=True)
+    safe = np.where(np.isinf(most), 0, most)
+    with np.errstate(divide="ignore"):
+        return (np.log(np.exp(x - safe).sum(axis=axis, keepdims=True)) + safe).squeeze(axis)
+
+
+def kept(function, x, axis=-1):
+    return function(x, axis=axis, keepdims=True)
+
+
+def softmax(x):
+    e = np.exp(x - kept(np.max, x))
+    return e / kept(np.sum, e)
+
+
+def layer_norm(x, w, b):
+    return (x - kept(np.mean, x)) / np.sqrt(kept(np.var, x) + 1e-5) * w + b
 
 
 def awkward_values(dtype):

@@ -12,15 +12,13 @@ import unittest
 
 import numpy as np
 
-from support import KilnTest, narrow, widen
+from support import STORAGE, UNIT, KilnTest, layer_norm, logsumexp, narrow, softmax, widen
 
 F64 = np.float64
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "emulated_cuda.h")
 ROWS = 20  # two of each kind
-UNIT = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
-STORED = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64, "i32": np.int32}
 
-# asm("NAME %0, %1;" : "=f"(out) : "f"(in)), whose parentheses are two deep at most
+# asm("NAME %0, %1;" : "=f"(out) : "f"(in)), whose parentheses are three deep at most
 NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
 ASM = re.compile(rf'asm(?: volatile)?\((?P<all>{NESTED})\);')
 ONE = re.compile(rf'"(?P<name>[\w.]+) %0[^"]*"\s*:\s*"[=+]\w"\((?P<out>\w+)\)(?:\s*:\s*"\w"\((?P<x>{NESTED})\)'
@@ -39,20 +37,6 @@ def as_call(match):
         return "__builtin_trap();"
     given = ", ".join(filter(None, (one["x"], one["y"]))) or one["out"]
     return f"{one['out']} = ptx_{one['name'].replace('.', '_')}({given});"
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def logsumexp(x):
-    most = x.max(-1, keepdims=True)
-    return np.where(np.isfinite(most), np.log(np.exp(x - most).sum(-1, keepdims=True)) + most, most)
-
-
-def normal(x):
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
 
 def cross_entropy(x, t):
@@ -75,8 +59,8 @@ def two(x):
 # The op, its layouts, the types behind that of x, and NumPy's results from x and the others.
 OPS = {
     "softmax": ("softmax", "(full)", (), softmax),
-    "logsumexp": ("logsumexp(x)", "(full)", (), logsumexp),
-    "norm": ("layer_norm(x,w,b)", "(full,row,row)", ("", ""), lambda x, w, b: normal(x) * w + b),
+    "logsumexp": ("logsumexp(x)", "(full)", (), lambda x: logsumexp(x, -1)[:, None]),
+    "norm": ("layer_norm(x,w,b)", "(full,row,row)", ("", ""), layer_norm),
     "entropy": ("cross_entropy(x,t)", "(full,column)", ("i64",), cross_entropy),
     "greatest": ("sum(index==argmax(x)?x:0)", "(full)", (), greatest),
     "sparse": ("softmax(at(x,t))", "(full,column)", ("i64",), lambda x, t: softmax(np.where(np.arange(x.shape[1]) == t, x, 0))),
@@ -153,7 +137,7 @@ extern "C" void run_{entry}(unsigned grid, int backwards, void *const *arguments
             with np.errstate(all="ignore"):
                 want = reference(*(a if a.dtype == np.int64 else widen(a, dtype).astype(F64) for a in ins))
             for entry in entries:
-                outs = [np.full(want.T.shape if turned else want.shape, 7).astype(STORED[dtype]) for _ in range(2)]
+                outs = [np.full(want.T.shape if turned else want.shape, 7).astype(STORAGE[dtype]) for _ in range(2)]
                 given, numbers = ([a.T.copy() for a in ins], (1, *shape[::-1])) if turned else (ins, shape)
                 for backwards, out in enumerate(outs):
                     self.launch(getattr(library, f"run_{entry}"), grid(ROWS), backwards, [out, *given], numbers, phases)

@@ -5,17 +5,9 @@ import unittest
 
 import numpy as np
 
-from support import KilnTest, compiler_builds_for_gpus, narrow, widen
+from support import UNIT, KilnTest, compiler_builds_for_gpus, kept, layer_norm, logsumexp, narrow, softmax, widen
 
 F64 = np.float64
-UNIT = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8}
-
-
-def logsumexp(x, axis):
-    most = x.max(axis=axis, keepdims=True)
-    safe = np.where(np.isinf(most), 0, most)
-    with np.errstate(divide="ignore"):
-        return (np.log(np.exp(x - safe).sum(axis=axis, keepdims=True)) + safe).squeeze(axis)
 
 
 def norm(x, axis):
@@ -27,19 +19,6 @@ REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "m
               "logsumexp": logsumexp}
 SCANS = {"cumsum": np.cumsum, "cumprod": np.cumprod, "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
 EXACT = ("max", "min", "argmax", "argmin", "any", "all")
-
-
-def kept(function, x, axis=-1):
-    return function(x, axis=axis, keepdims=True)
-
-
-def softmax(x):
-    e = np.exp(x - kept(np.max, x))
-    return e / kept(np.sum, e)
-
-
-def layer_norm(x, w, b):
-    return (x - kept(np.mean, x)) / np.sqrt(kept(np.var, x) + 1e-5) * w + b
 
 
 def rms_norm(x, w):

@@ -174,70 +174,29 @@ template <typename To, typename From> static To emulated_bits(From value)
     return bits;
 }
 
-static double __longlong_as_double(long long x)
-{
-    return emulated_bits<double>(x);
-}
-static long long __double_as_longlong(double x)
-{
-    return emulated_bits<long long>(x);
-}
-static unsigned __float_as_uint(float x)
-{
-    return emulated_bits<unsigned>(x);
-}
-static float __uint_as_float(unsigned x)
-{
-    return emulated_bits<float>(x);
-}
-static int __float2int_rz(float x)
-{
-    return (int)x;
-}
-static long long __float2ll_rz(float x)
-{
-    return (long long)x;
-}
-static int __double2int_rz(double x)
-{
-    return (int)x;
-}
-static long long __double2ll_rz(double x)
-{
-    return (long long)x;
-}
-static float __fadd_rn(float x, float y)
-{
-    return x + y;
-}
-static float __fmul_rn(float x, float y)
-{
-    return x * y;
-}
-static float __fmaf_rn(float x, float y, float z)
-{
-    return fmaf(x, y, z);
-}
-static double __dadd_rn(double x, double y)
-{
-    return x + y;
-}
-static double __dmul_rn(double x, double y)
-{
-    return x * y;
-}
-static double __fma_rn(double x, double y, double z)
-{
-    return fma(x, y, z);
-}
-static float rsqrtf(float x)
-{
-    return 1 / sqrtf(x);
-}
-static double rsqrt(double x)
-{
-    return 1 / sqrt(x);
-}
+/* A function of CUDA that is one expression. */
+#define EMULATED(result, name, parameters, value) \
+    static result name parameters                 \
+    {                                             \
+        return value;                             \
+    }
+EMULATED(double, __longlong_as_double, (long long x), emulated_bits<double>(x))
+EMULATED(long long, __double_as_longlong, (double x), emulated_bits<long long>(x))
+EMULATED(unsigned, __float_as_uint, (float x), emulated_bits<unsigned>(x))
+EMULATED(float, __uint_as_float, (unsigned x), emulated_bits<float>(x))
+EMULATED(int, __float2int_rz, (float x), (int)x)
+EMULATED(long long, __float2ll_rz, (float x), (long long)x)
+EMULATED(int, __double2int_rz, (double x), (int)x)
+EMULATED(long long, __double2ll_rz, (double x), (long long)x)
+EMULATED(float, __fadd_rn, (float x, float y), x + y)
+EMULATED(float, __fmul_rn, (float x, float y), (x) * (y))
+EMULATED(float, __fmaf_rn, (float x, float y, float z), fmaf(x, y, z))
+EMULATED(double, __dadd_rn, (double x, double y), x + y)
+EMULATED(double, __dmul_rn, (double x, double y), (x) * (y))
+EMULATED(double, __fma_rn, (double x, double y, double z), fma(x, y, z))
+EMULATED(float, rsqrtf, (float x), 1 / sqrtf(x))
+EMULATED(double, rsqrt, (double x), 1 / sqrt(x))
+
 template <typename T> static T __ldcs(const T *from)
 {
     return *from;
