@@ -52,6 +52,10 @@ class Tensor:
     def is_contiguous(self):
         return self.array.flags.c_contiguous
 
+    @property
+    def is_cuda(self):
+        return self.device.type == "cuda"
+
     def is_floating_point(self):
         return self.array.dtype.kind == "f" or self.dtype == bfloat16
 
@@ -168,4 +172,16 @@ class _Cuda(Devices):
 cuda = _Cuda()
 Tensor.__dlpack_c_exchange_api__, exchanged = make_table(cuda)
 nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
-_C = types.SimpleNamespace(_is_tracing=lambda: False)
+
+made_strided = []  # the shapes
+
+
+def _empty_strided_cpu(shape, strides, dtype):
+    tensor = Tensor(np.full(shape, 0x5A, dtype=_STORAGE[dtype]), dtype)
+    assert tensor.stride() == strides or tensor.numel() <= 1
+    made_strided.append(shape)
+    return tensor
+
+
+_C = types.SimpleNamespace(_is_tracing=lambda: False, _dynamo=types.SimpleNamespace(
+    guards=types.SimpleNamespace(_empty_strided_cpu=_empty_strided_cpu)))

@@ -227,8 +227,9 @@ class OnCpuInC(OnCpu):
         self.assertEqual(op(x, x).array.tolist(), [2, 4])  # by ctypes
 
     def test_nothing_is_held(self):
-        op, x, makers = kiln.op("x + y"), torch.Tensor([1, 2]), torch.empty_like
+        op, x, makers = kiln.op("x + y"), torch.Tensor([1, 2]), torch._C._dynamo.guards._empty_strided_cpu
         op(x, x)
+        self.assertEqual(torch.made_strided[-1], (2,))
         gc.collect()  # plans of other tests
         held = sys.getrefcount(x), sys.getrefcount(makers), sys.getrefcount(None)
         for _ in range(1000):
@@ -239,14 +240,15 @@ class OnCpuInC(OnCpu):
         self.assertEqual(held[:2], now[:2])
         self.assertLess(abs(held[2] - now[2]), 100)
         for _ in range(100):
-            op._calls.keep((x, x), 0, None, ((makers, 0),), (1, 1, 1))
-        self.assertEqual(sys.getrefcount(makers), held[1])
+            op._calls.keep((x, x), 0, None, ((makers, None),), (1, 1, 1))
+            self.assertEqual(sys.getrefcount(makers), held[1] + 1)  # that of the plan
 
     def test_what_is_wrong_with_a_plan(self):
         from kiln import _library
         calls = _library.calls_of(b"op=relu6", 1, 0)
         x = torch.Tensor([1, 2])
         for error, arguments in ((TypeError, ([x], 0, None, (), (1,))), (ValueError, ((x,), 0, None, ((abs, 1),), (1, 1))),
+                                 (TypeError, ((x,), 0, None, ((abs, "0"),), (1, 1))),
                                  (TypeError, ((x,), 0, None, (abs,), (1, 1))), (TypeError, ((x,), 0, None, ((abs, 0),), ("1", 1)))):
             with self.assertRaises(error):
                 calls.keep(*arguments)

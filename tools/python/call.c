@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { INPUTS_MAX = 8, OUTPUTS_MAX = 8, SCALARS_MAX = 8, DIMS_MAX = 8, TYPES_MAX = 16, PLANS = 64 };
+enum { NO_INPUT = -1 };
 
 /* ---- The exchange table, as DLPack 1.3 has it */
 
@@ -108,12 +109,10 @@ static bool is_followed(const array_type *type)
     return !none;
 }
 
-static bool needs_python(const array_type *type, PyObject *array)
+static bool needs_python(const array_type *type, PyObject *array, bool recording)
 {
-    if (is_true(PyObject_GetAttr(array, type->recorded)) &&
-        (PyErr_Occurred() != NULL || is_true(PyObject_CallNoArgs(type->recording))))
-        return true;
-    return is_true(PyObject_CallFunctionObjArgs(type->lazy, array, NULL));
+    return (recording && is_true(PyObject_GetAttr(array, type->recorded))) ||
+           is_true(PyObject_CallFunctionObjArgs(type->lazy, array, NULL));
 }
 
 /* ---- Facts: all of the inputs that a plan depends on, as words */
@@ -134,14 +133,19 @@ static void add_fact(facts *out, uint64_t word)
 /* Reads the arrays; false: Python is to make the call, and no exception is set. */
 static bool read_inputs(facts *out, const array_type **type, dl_tensor *views, PyObject *inputs, size_t count)
 {
+    const array_type *first = find_type(PyTuple_GetItem(inputs, 0));
     out->hash = out->count = 0;
+    *type = first;
+    if (first == NULL || is_followed(first))
+        return PyErr_Clear(), false;
+    const bool recording = is_true(PyObject_CallNoArgs(first->recording));
     for (size_t i = 0; i < count; i++) {
         PyObject *array = PyTuple_GetItem(inputs, (Py_ssize_t)i);
         const array_type *own = find_type(array);
         dl_tensor *view = &views[i];
-        *type = i == 0 ? own : *type;
-        if (own == NULL || (i == 0 && is_followed(own)) || own->table != (*type)->table || needs_python(own, array) ||
-            own->table->read(array, view) != 0 || view->ndim > DIMS_MAX || (view->ndim > 0 && view->strides == NULL))
+        if (PyErr_Occurred() != NULL || own == NULL || own->table != first->table ||
+            needs_python(own, array, recording) || own->table->read(array, view) != 0 || view->ndim > DIMS_MAX ||
+            (view->ndim > 0 && view->strides == NULL))
             return PyErr_Clear(), false;
         add_fact(out,
                  (uint64_t)view->ndim << 32 | (uint64_t)view->lanes << 16 | (uint64_t)view->code << 8 | view->bits);
@@ -162,7 +166,7 @@ typedef struct plan {
     kiln_device *device;
     PyObject *current; /* f(): the index of the device whose default stream NULL is; None: there is one device */
     size_t outputs;
-    PyObject *make[OUTPUTS_MAX]; /* f(the input of[k]) makes the result k */
+    PyObject *make[OUTPUTS_MAX]; /* f(the input of[k]) makes the result k, or f() where that is NO_INPUT */
     Py_ssize_t of[OUTPUTS_MAX];
     kiln_dtype dtypes[OUTPUTS_MAX + INPUTS_MAX];
     facts key;
@@ -228,11 +232,15 @@ static bool take_makers(plan *p, PyObject *makers, Py_ssize_t inputs)
         PyObject *pair = PyTuple_GetItem(makers, k);
         if (!PyTuple_Check(pair))
             return PyErr_SetString(PyExc_TypeError, "a maker is a pair"), false;
-        if (!PyArg_ParseTuple(pair, "On", &p->make[k], &p->of[k]))
+        PyObject *of;
+        if (!PyArg_ParseTuple(pair, "OO", &p->make[k], &of))
             return false;
         Py_INCREF(p->make[k]);
         p->outputs++;
-        if (p->of[k] < 0 || p->of[k] >= inputs)
+        p->of[k] = of == Py_None ? NO_INPUT : PyLong_AsSsize_t(of);
+        if (PyErr_Occurred())
+            return false;
+        if (of != Py_None && (p->of[k] < 0 || p->of[k] >= inputs))
             return PyErr_SetString(PyExc_ValueError, "no such input"), false;
     }
     return true;
@@ -242,8 +250,8 @@ PyDoc_STRVAR(keep_doc,
              "keep(inputs, device, current, makers, codes)\n--\n\n"
              "Keeps how calls with such inputs run, unless their type is unknown.\n\n"
              "device: the address of the kiln_device. current: f(), the index of the device whose default stream is\n"
-             "0, or None. makers: for each result a pair (f, i): f(inputs[i]) makes it. codes: the numbers of the\n"
-             "types of the results and of the inputs.");
+             "0, or None. makers: for each result a pair (f, i): f(inputs[i]) makes it, or f() where i is None.\n"
+             "codes: the numbers of the types of the results and of the inputs.");
 
 static PyObject *calls_keep(PyObject *object, PyObject *args)
 {
@@ -307,7 +315,8 @@ static bool find_stream(void **out, const plan *p, const exchange *table, const 
 static bool make_results(PyObject **results, dl_tensor *views, const plan *p, const exchange *table, PyObject *inputs)
 {
     for (size_t k = 0; k < p->outputs; k++) {
-        results[k] = PyObject_CallFunctionObjArgs(p->make[k], PyTuple_GetItem(inputs, p->of[k]), NULL);
+        PyObject *input = p->of[k] == NO_INPUT ? NULL : PyTuple_GetItem(inputs, p->of[k]);
+        results[k] = PyObject_CallFunctionObjArgs(p->make[k], input, NULL); /* NULL ends the arguments */
         if (results[k] == NULL || table->read(results[k], &views[k]) != 0)
             return false;
     }

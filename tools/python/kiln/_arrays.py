@@ -1,6 +1,7 @@
 """Arrays of other libraries: their types, shapes, strides and memory as Kiln takes them."""
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -128,9 +129,8 @@ class NumPy(Arrays):
         return array.__array_interface__["data"][0]
 
     def maker(self, code, shape, inputs):
-        """A function of an input that makes a result, and the number of that input."""
-        dtype, empty = self.dtypes[code], self.module.empty
-        return lambda _: empty(shape, dtype), 0
+        """A function that makes a result, and the number of the input that it takes, or None."""
+        return functools.partial(self.module.empty, shape, self.dtypes[code]), None
 
     def ones_like(self, array):
         return self.module.ones_like(array)

@@ -55,7 +55,7 @@ class Plan:
         numbers = op.pack(*numbers) if numbers else None
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
-        results = outs or [make(inputs[i]) for make, i in self.make]
+        results = outs or [make() if i is None else make(inputs[i]) for make, i in self.make]
         words, outs_at, ins_at, _ = self.blocks.get(get_ident()) or self._new_block()
         i = 0
         for array in results:
