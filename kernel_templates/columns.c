@@ -26,7 +26,7 @@
                        : KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? line + j               \
                                                               : 0])
 
-/* Of output k: the element of a place, which is calculated before any is stored, or of a column. */
+/* Of output k: the element of a place, or of a column. All are calculated before any is stored. */
 #define KILN_OUT_OF_GROUP(k)                                                                      \
     const KILN_RESULT(k) e##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL                            \
                                     ? KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at, &row[j])) \
@@ -35,11 +35,14 @@
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_FULL) \
         out##k[begin + at * inner + j] = e##k;  \
     (void)e##k;
-#define KILN_PUT_OF_COLUMN(k)                                                            \
-    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) {                                      \
-        KILN_NOT_SCANNED                                                                 \
-        out##k[line + j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
-    }
+#define KILN_OUT_OF_COLUMN(k)                                                                      \
+    const KILN_RESULT(k) e##k = KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN                           \
+                                    ? KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])) \
+                                    : (KILN_RESULT(k))0;
+#define KILN_PUT_OF_COLUMN(k)                     \
+    if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) \
+        out##k[line + j] = e##k;                  \
+    (void)e##k;
 #define KILN_SCALAR_ARGUMENT(k) const double s##k = *(const double *)args[KILN_OUTPUTS + KILN_INPUTS + 3 + k];
 
 #define KILN_TAKE(s) KILN_TAKE_OF(s, f)
@@ -139,6 +142,8 @@ void kiln_cpu(unsigned long long first, unsigned long long last, void *const *ar
 #endif
             /* Last: a column may be an input of the results. */
             for (unsigned j = 0; j < count; j++) {
+                KILN_NOT_SCANNED
+                KILN_ALL_OUT(KILN_OUT_OF_COLUMN)
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
         }

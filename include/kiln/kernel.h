@@ -315,9 +315,10 @@ typedef struct kiln_grid {
  *   stream  a CUstream or cudaStream_t; NULL: the default stream; ignored on the cpu
  *
  * Arrays must be aligned to their elements. A written array must overlap no other. An output that the template declares
- * `inplace` may be one of the inputs. For a source's function the number and the bytes of arguments are checked if the
- * signature knows them. A pointer parameter takes an array or the value of a pointer. docs/templates.md says how arrays
- * lie in a kernel with strides; one that is both written and read lies alike. kiln_apply takes tensors of any strides.
+ * `inplace` may be one of the inputs of the same layout. For a source's function the number and the bytes of arguments
+ * are checked if the signature knows them. A pointer parameter takes an array or the value of a pointer.
+ * docs/templates.md says how arrays lie in a kernel with strides; one that is both written and read lies alike.
+ * kiln_apply takes tensors of any strides.
  *
  * On a GPU the call queues the launch, takes no lock and allocates nothing. A template with scratch memory is the
  * exception: the memory comes from a pool of the device in the order of the stream, and goes back behind the launch. In

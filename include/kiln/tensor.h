@@ -51,9 +51,10 @@ typedef struct kiln_tensor {
  * Each step has the type that PyTorch promotes its arguments to, where a tensor without dimensions counts as any other.
  * `index` counts the elements as the shape has them; outputs of such an op are not permuted, and nothing is strided. An
  * output has the type that the op gives, or one that PyTorch casts this to in out=: real numbers do not become whole
- * ones, nor numbers bool. An output may be an input of the same data and strides, and overlaps no other tensor. The
- * check compares ranges of addresses, so it also refuses an output between the elements of another tensor. Tensors
- * without elements launch nothing.
+ * ones, nor numbers bool. An output may be an input of the same data and strides, and overlaps no other tensor. A
+ * result of a row may not be an input whose axis has one element, if the op has other results. The check compares
+ * ranges of addresses, so it also refuses an output between the elements of another tensor. Tensors without elements
+ * launch nothing.
  *
  * Text, types, device, the kind of layout and the power of two of elements choose the kernel. The first call with these
  * gets it, and blocks as kiln_get. Each later one costs about 0.2 us on a GPU, takes no lock and allocates nothing.

@@ -321,6 +321,23 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     return status;
 }
 
+/* Along an axis of one element a result of a row has the place of an input's element, which other results read later. */
+static __attribute__((noinline)) kiln_status check_one_column(const kiln__plan *plan, const kiln__loop *loop,
+                                                              kiln_report *report)
+{
+    for (uint32_t i = 0, k = 0; i < plan->arg_count; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->role != KILN__ARG_OUT)
+            continue;
+        for (uint32_t j = loop->outputs; j < loop->operands && arg->layout == KILN__LAYOUT_COLUMN; j++)
+            if (loop->data[j] == loop->data[k] && loop->layouts[j] != KILN__LAYOUT_COLUMN)
+                return FAIL(report, KILN_EOVERLAP,
+                            "tensor %s is an input, whose axis has one element: use separate tensors", arg->name);
+        k++;
+    }
+    return KILN_OK;
+}
+
 /* The kernel is loaded. */
 static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *loop, const double *scalars,
                                  size_t scalar_count, void *stream, kiln_report *report)
@@ -328,6 +345,11 @@ static inline kiln_status launch(const kiln_kernel *kernel, const kiln__loop *lo
     if (scalar_count != kernel->plan->scalars)
         return FAIL(report, KILN_EINVAL, "the op has %u scalar%s, and %zu are given", kernel->plan->scalars,
                     kernel->plan->scalars == 1 ? "" : "s", scalar_count);
+    if (loop->kind == KILN__LOOP_REDUCED && loop->outputs > 1 && loop->extent[0] == 1) {
+        const kiln_status status = check_one_column(kernel->plan, loop, report);
+        if (status != KILN_OK)
+            return status;
+    }
     return loop->count > 0 ? kiln__kernel_launch_loop(kernel, loop, scalars, stream, report) : KILN_OK;
 }
 

@@ -158,10 +158,10 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
     return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Whether two arrays have their elements in one order. Of one dimension there is no other. */
+/* Whether each element of two arrays is of the same indices. With one dimension of strides any layout says so. */
 static bool lie_alike(const kiln__plan *plan, uint32_t i, uint32_t j)
 {
-    return plan->dims < 2 || plan->args[i].layout == plan->args[j].layout;
+    return plan->dims == 1 || plan->args[i].layout == plan->args[j].layout;
 }
 
 static kiln_status fail_overlap(const passing *p, uint32_t i, uint32_t j)

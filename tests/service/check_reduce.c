@@ -214,6 +214,69 @@ START_TEST(test_reduce__a_column_in_place)
 }
 END_TEST
 
+/* All results of a row are calculated before one takes the place of an input. */
+START_TEST(test_reduce__the_first_of_two_columns_in_place)
+{
+    static const struct {
+        const char *text;
+        int64_t shape[3];
+    } cases[] = {
+        { "op=(0*max(x)+c+1,0*max(x)+c+2) keep=1", { A, B, 1 } },
+        { "op=(0*max(x)+c+1,0*max(x)+c+2) axis=1 keep=1", { A, 1, C } },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        float columns[A * (B > C ? B : C)], second[COUNT(columns)];
+        const int64_t *shape = cases[k].shape;
+        for (size_t i = 0; i < COUNT(columns); i++)
+            columns[i] = (float)i;
+        const kiln_tensor column = tensor(columns, shape, 3), ins[] = { tensor(x, whole, 3), column },
+                          outs[] = { column, tensor(second, shape, 3) };
+        ck_assert_msg(kiln_apply(service, cases[k].text, outs, 2, ins, 2, NULL, 0, NULL, &report) == KILN_OK, "%s: %s",
+                      cases[k].text, report.message);
+        for (int i = 0; i < (int)(shape[0] * shape[1] * shape[2]); i++)
+            ck_assert(columns[i] == (float)(i + 1) && second[i] == (float)(i + 2));
+    }
+}
+END_TEST
+
+/* A result of a row and an input of other indices are no pair in place, whatever their lengths are. */
+START_TEST(test_reduce__no_column_over_a_row_or_a_matrix)
+{
+    enum { N = 12 };
+    static const struct {
+        const char *text;
+        uint64_t cols;
+    } cases[] = {
+        { "op=(sum(x*y),x) template=rows dtype=f32 layout=(full,row) target=cpu", N },
+        { "op=(sum(x*y),x) template=rows dtype=f32 layout=(full,full) target=cpu", 1 },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        kiln_spec *spec;
+        kiln_kernel *kernel;
+        float matrix[N * N], column[N], second[N * N];
+        const uint64_t sizes[] = { N, cases[k].cols };
+        const kiln_arg args[] = { KILN_ARRAY(column, sizeof(column)), KILN_ARRAY(second, sizeof(second)),
+                                  KILN_ARRAY(matrix, sizeof(matrix)), KILN_ARRAY(column, sizeof(column)) };
+        ck_assert_int_eq(kiln_spec_parse(&spec, service, cases[k].text, &report), KILN_OK);
+        ck_assert_msg(kiln_get_kernel(&kernel, service, spec, &report) == KILN_OK, "%s", report.message);
+        ck_assert_int_eq(kiln_launch(kernel, NULL, sizes, 2, args, 4, NULL, &report), KILN_EOVERLAP);
+        kiln_kernel_release(kernel);
+        kiln_spec_free(spec);
+    }
+    float numbers[N] = { 1, 2, 3 }, second[N];
+    const int64_t shape[] = { N, 1 };
+    const kiln_tensor in = tensor(numbers, shape, 2), outs[] = { in, tensor(second, shape, 2) };
+    for (int call = 0; call < 2; call++)
+        ck_assert_int_eq(kiln_apply(service, "op=(sum(x)*2,x-sum(x)) keep=1", outs, 2, &in, 1, NULL, 0, NULL, &report),
+                         KILN_EOVERLAP);
+    ck_assert_int_eq(kiln_apply(service, "op=(x-sum(x),sum(x)*2) keep=1", outs, 2, &in, 1, NULL, 0, NULL, &report),
+                     KILN_OK); /* the element itself */
+    ck_assert(numbers[2] == 0 && second[2] == 6);
+    ck_assert_int_eq(kiln_apply(service, "op=sum(x)+1 keep=1", outs, 1, &in, 1, NULL, 0, NULL, &report), KILN_OK);
+    ck_assert(numbers[2] == 1);
+}
+END_TEST
+
 START_TEST(test_reduce__results_of_both_kinds)
 {
     float most[A * B];
@@ -549,6 +612,8 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__scans);
     tcase_add_test(tcase, test_reduce__inputs_broadcast_beside_the_axis);
     tcase_add_test(tcase, test_reduce__a_column_in_place);
+    tcase_add_test(tcase, test_reduce__the_first_of_two_columns_in_place);
+    tcase_add_test(tcase, test_reduce__no_column_over_a_row_or_a_matrix);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__an_input_as_result);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);
