@@ -21,8 +21,8 @@
 
 enum { INPUTS_MOST = 3, ARRAYS_MOST = 9 };
 
-/* Where nothing is compared. Of rows a cluster of eight comes three times, and the last lacks some. With two matrices of
- * columns the grids fit a GPU at once: synccheck is wrong about others. */
+/* Where nothing is compared. Of rows a cluster of eight comes three times, and the last lacks some. With two matrices
+ * of columns the grids fit a GPU at once: synccheck is wrong about others. */
 enum { FEW_ROWS = 19, FEW_MATRICES = 2 };
 
 static kiln_service *service;
