@@ -321,7 +321,7 @@ static __attribute__((noinline)) kiln_status get_kernel(kiln_kernel **out, kiln_
     return status;
 }
 
-/* Along an axis of one element a result of a row has the place of an input's element, which other results read later. */
+/* Along an axis of one element a result of a row has the place of an input's element, which other results may read. */
 static __attribute__((noinline)) kiln_status check_one_column(const kiln__plan *plan, const kiln__loop *loop,
                                                               kiln_report *report)
 {

@@ -276,11 +276,12 @@ static void take_inputs(const estimator *e, const kiln__fields *spec, const doub
 
 /* ---- Rows */
 
-static void fold_sum(kiln__fold *f, double term, double error)
+static void fold_sum(kiln__fold *f, double term, double error, bool infinite)
 {
     f->sum += term;
-    f->size += fabs(term);
-    f->error += error;
+    f->size += infinite ? 0 : fabs(term);
+    f->error += infinite ? 0 : error;
+    f->infinite = f->infinite || infinite;
 }
 
 /* NaN is the greatest and the least. */
@@ -311,6 +312,7 @@ static void fold_element(kiln__fold *f, const kiln__row_value *value, estimate e
 {
     const double distance = base != NULL ? element.value - base->value : element.value;
     const double error = element.error + (base != NULL ? base->error : 0);
+    const bool infinite = isinf(element.value) && error == 0;
     switch (value->reduction) {
     case KILN__REDUCE_PROD:
         fold_product(f, element);
@@ -331,13 +333,13 @@ static void fold_element(kiln__fold *f, const kiln__row_value *value, estimate e
     case KILN__REDUCE_VAR:
     case KILN__REDUCE_STD:
     case KILN__REDUCE_NORM:
-        fold_sum(f, distance * distance, 2 * fabs(distance) * error + error * error);
+        fold_sum(f, distance * distance, 2 * fabs(distance) * error + error * error, isinf(distance) && error == 0);
         break;
     case KILN__REDUCE_LOGSUMEXP:
-        fold_sum(f, exp(isinf(base->value) ? element.value : distance), exp(distance) * (error + 8 * DBL_EPSILON));
+        fold_sum(f, exp(infinite ? element.value : distance), exp(distance) * (error + 8 * DBL_EPSILON), infinite);
         break;
     default:
-        fold_sum(f, element.value, element.error);
+        fold_sum(f, element.value, element.error, infinite);
     }
 }
 
@@ -445,8 +447,13 @@ static void finish_stage(const row_of *r, const kiln__fold *folds, uint32_t stag
             continue;
         r->out->values[k] = finish_fold(&folds[k], value, value->base >= 0 ? &r->out->values[value->base] : NULL,
                                         (double)n, kiln__dtype_unit(1, kiln__typing_computed(value->elements)));
-        if (may_overflow(&folds[k], value) || isnan(r->out->values[k].error))
-            r->out->values[k].error = INFINITY;
+        estimate *found = &r->out->values[k];
+        if (may_overflow(&folds[k], value))
+            found->error = INFINITY;
+        else if (folds[k].infinite && isfinite(folds[k].error) && !isfinite(found->value))
+            found->error = 0;
+        else if (isnan(found->error))
+            found->error = INFINITY;
     }
 }
 

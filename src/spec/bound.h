@@ -12,12 +12,12 @@ typedef struct kiln__estimate {
 
 /* The state of a fold over the elements of a row. */
 typedef struct kiln__fold {
-    double sum, size; /* of the terms, and of their magnitudes; of a product the largest partial one */
+    double sum, size; /* of the terms, and of the finite ones' magnitudes; of a product the largest partial one */
     double least;     /* of a product: the smallest partial one */
     double error;     /* of the sum, by those of its terms */
     double first;     /* the index of the greatest or the least */
     double uncertain; /* how far the greatest may be off */
-    bool begun;
+    bool begun, infinite; /* infinite: a term is so in any order, with no error */
 } kiln__fold;
 
 /* The values of a row; those of scans at the element that was added last, and before it. */

@@ -112,6 +112,19 @@ START_TEST(test_bound__one_device_alone_may_overflow)
 }
 END_TEST
 
+typedef struct row_of_spec {
+    kiln__fields spec;
+    kiln__bound_types types;
+    kiln__row_bound row;
+} row_of_spec;
+
+static void find_row(row_of_spec *out, const char *text, const kiln__elements *elements, uint64_t line)
+{
+    ck_assert_int_eq(kiln_test_fields(&out->spec, &catalog, text, NULL), KILN_OK);
+    kiln__bound_types_find(&out->types, &out->spec);
+    kiln__bound_row(&out->row, &out->spec, &out->types, elements, line);
+}
+
 /* The values of scans at each element of a row, whichever was asked for before. */
 START_TEST(test_bound__scans_go_along_the_row_and_back)
 {
@@ -130,21 +143,57 @@ START_TEST(test_bound__scans_go_along_the_row_and_back)
     const void *ins[] = { x };
     const kiln__elements elements = { .ins = ins, .columns = 5, .inner = 1 };
     for (int i = 0; i < COUNT(scans); i++) {
-        kiln__fields spec;
-        kiln__row_bound row;
-        kiln__bound_types types;
-        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, scans[i].spec, NULL), KILN_OK);
-        kiln__bound_types_find(&types, &spec);
-        kiln__bound_row(&row, &spec, &types, &elements, 1);
+        row_of_spec of;
+        find_row(&of, scans[i].spec, &elements, 1);
         for (int j = 0; j < COUNT(order); j++) {
             const double input = (double)x[5 + order[j]];
             const kiln__real_numbers numbers = { .inputs = &input, .index = (double)order[j] };
-            kiln__bound_scan(&row, &spec, &types, &elements, 1, kiln__elements_in_order(&elements, spec.op, order[j]));
-            const kiln__estimate got = kiln__bound_estimate(&spec, &types, &numbers, &row, 0);
+            kiln__bound_scan(&of.row, &of.spec, &of.types, &elements, 1,
+                             kiln__elements_in_order(&elements, of.spec.op, order[j]));
+            const kiln__estimate got = kiln__bound_estimate(&of.spec, &of.types, &numbers, &of.row, 0);
             ck_assert_msg(got.value == scans[i].want[order[j]], "%s at %d: %g", scans[i].spec, (int)order[j],
                           got.value);
             ck_assert(got.error < 0.1);
         }
+    }
+}
+END_TEST
+
+/* An infinite element has one result in any order; a sum that may leave the range on its way has not. */
+START_TEST(test_bound__an_infinite_element)
+{
+    static const float up[] = { 1, 2, INFINITY, 3 }, down[] = { 1, -INFINITY, 2, 3 }, all[] = { -INFINITY, -INFINITY },
+                       large[] = { 3e38f, 3e38f, -3e38f, 1 };
+    static const struct {
+        const char *spec;
+        const float *x;
+        uint64_t columns;
+        double want;
+        bool certain;
+    } rows[] = {
+        { "op=x-x+sum(x) dtype=f32", up, 4, INFINITY, true },
+        { "op=x-x+sum(x) dtype=f32", down, 4, -INFINITY, true },
+        { "op=x-x+mean(x) dtype=f32", down, 4, -INFINITY, true },
+        { "op=x-x+norm(x) dtype=f32", up, 4, INFINITY, true },
+        { "op=x-x+norm(x) dtype=f32", down, 4, INFINITY, true },
+        { "op=x-x+logsumexp(x) dtype=f32", up, 4, INFINITY, true },
+        { "op=0*x+sum(max(x)>0?x:x) dtype=f32", up, 4, INFINITY, true },
+        { "op=logsumexp(x)+(x>0) dtype=f32", all, 2, -INFINITY, true },
+        { "op=x-x+sum(x) dtype=f32", large, 4, INFINITY, false },
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        row_of_spec of;
+        const double input = (double)rows[i].x[0];
+        const kiln__elements elements = { .ins = (const void *[]){ rows[i].x },
+                                          .columns = rows[i].columns,
+                                          .inner = 1 };
+        const kiln__real_numbers numbers = { .inputs = &input };
+        find_row(&of, rows[i].spec, &elements, 0);
+        ck_assert_msg(kiln__bound_agrees(&of.spec, &of.types, &numbers, &of.row, 0, rows[i].want, rows[i].want), "%s",
+                      rows[i].spec);
+        ck_assert_msg(kiln__bound_agrees(&of.spec, &of.types, &numbers, &of.row, 0, 12345, rows[i].want) !=
+                          rows[i].certain,
+                      "%s of %g", rows[i].spec, rows[i].want);
     }
 }
 END_TEST
@@ -170,16 +219,12 @@ START_TEST(test_bound__exp_of_16_bits_is_short_where_an_op_reduces)
         { "op=exp(x) dtype=f16 out=f32", f16, 4 },
     };
     for (int i = 0; i < COUNT(rows); i++) {
-        kiln__fields spec;
-        kiln__row_bound row;
-        kiln__bound_types types;
+        row_of_spec of;
         const double input = -10;
         const kiln__elements elements = { .ins = &rows[i].x, .columns = 2, .inner = 1 };
         const kiln__real_numbers numbers = { .inputs = &input };
-        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, rows[i].spec, NULL), KILN_OK);
-        kiln__bound_types_find(&types, &spec);
-        kiln__bound_row(&row, &spec, &types, &elements, 0);
-        const kiln__estimate got = kiln__bound_estimate(&spec, &types, &numbers, &row, 0);
+        find_row(&of, rows[i].spec, &elements, 0);
+        const kiln__estimate got = kiln__bound_estimate(&of.spec, &of.types, &numbers, &of.row, 0);
         const double units = got.error / kiln__dtype_unit(got.value, KILN__DTYPE_F32);
         ck_assert_msg(units == rows[i].units, "%s: %g", rows[i].spec, units);
     }
@@ -224,6 +269,7 @@ Suite *kiln_test_spec_bound_suite(void)
     tcase_add_loop_test(tcase, test_bound__an_error_is_carried_through_an_expression, 0, COUNT(cases));
     tcase_add_test(tcase, test_bound__one_device_alone_may_overflow);
     tcase_add_test(tcase, test_bound__scans_go_along_the_row_and_back);
+    tcase_add_test(tcase, test_bound__an_infinite_element);
     tcase_add_test(tcase, test_bound__exp_of_16_bits_is_short_where_an_op_reduces);
     tcase_add_loop_test(tcase, test_bound__portable_and_arithmetic_are_exact, 0, COUNT(specs));
     suite_add_tcase(suite, tcase);
