@@ -17,6 +17,7 @@
 //! require  elems % vector == 0                                          -- elems must be a multiple of vector
 //! require  block % lanes == 0                                           -- block must be a multiple of lanes
 //! require  vector * max(bytes, out_bytes) <= (sm >= 100 ? 32 : 16)      -- vector must not exceed 16 bytes per access (32 from sm_100 on)
+//! require  sm == 0 || !scans || block / lanes * (lanes > 32 ? max(elems / vector, min(elems, 8)) * lanes / 32 + 1 : 1) * 2 * fold_bytes <= 45056 -- folds must fit the shared memory
 //! require  form != 0 || !scans                                         -- an op that scans takes form=walk or form=ends
 //! tune     lanes  4..1024*2       if sm > 0
 //! tune     block  64..1024*2      if sm > 0
