@@ -1,8 +1,8 @@
 /* CUDA for the text of a unit that is compiled as C++ for the cpu: tests/cli/test_emulated.py puts it before the text.
  *
- * The threads of a block are contexts that run in turn, from one barrier or exchange to the next. Blocks run one by
- * one. So every run has one order, and `backwards` gives another: results that differ show a race. Shared memory is
- * static. There are no clusters of several blocks. */
+ * The threads of a warp are contexts that run in turn, from one exchange to the next. A warp goes on up to a barrier of
+ * the block before the next one begins, and blocks run one by one. So every run has one order, and `backwards` gives
+ * another: results that differ show a race. Shared memory is static. There are no clusters of several blocks. */
 #ifndef KILN_TESTS_EMULATED_CUDA_H
 #define KILN_TESTS_EMULATED_CUDA_H
 
@@ -115,6 +115,19 @@ static void emulated_begin()
     emulated_threads[threadIdx.x].done = emulated_moves = true;
 }
 
+/* Lets each thread of a warp that has not ended come to its next wait. Returns how many have not ended then. */
+static unsigned emulated_step(unsigned warp, bool backwards)
+{
+    unsigned left = 0;
+    for (unsigned t = 0; t < 32; t++) {
+        threadIdx.x = warp * 32 + (backwards ? 31 - t : t);
+        if (!emulated_threads[threadIdx.x].done)
+            swapcontext(&emulated_scheduler, &emulated_threads[threadIdx.x].context);
+        left += !emulated_threads[threadIdx.x].done;
+    }
+    return left;
+}
+
 /* Runs a kernel that takes its arguments as cuLaunchKernel does. The size of a block is a multiple of 32. */
 static void emulated_run(void (*body)(void *const *), unsigned grid, unsigned block, bool backwards,
                          void *const *arguments)
@@ -138,15 +151,18 @@ static void emulated_run(void (*body)(void *const *), unsigned grid, unsigned bl
             makecontext(&thread.context, emulated_begin, 0);
         }
         for (unsigned left = block; left > 0;) {
-            emulated_moves = false;
+            bool moves = false;
             left = 0;
-            for (unsigned t = 0; t < block; t++) {
-                threadIdx.x = backwards ? block - 1 - t : t;
-                if (!emulated_threads[threadIdx.x].done)
-                    swapcontext(&emulated_scheduler, &emulated_threads[threadIdx.x].context);
-                left += !emulated_threads[threadIdx.x].done;
+            for (unsigned w = 0; w < block / 32; w++) {
+                unsigned of_warp;
+                do {
+                    emulated_moves = false;
+                    of_warp = emulated_step(backwards ? block / 32 - 1 - w : w, backwards);
+                    moves = moves || emulated_moves;
+                } while (emulated_moves);
+                left += of_warp;
             }
-            if (left > 0 && !emulated_moves) {
+            if (left > 0 && !moves) {
                 fprintf(stderr, "%u threads wait for others that have ended\n", left);
                 abort();
             }
