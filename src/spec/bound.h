@@ -17,7 +17,8 @@ typedef struct kiln__fold {
     double error;     /* of the sum, by those of its terms */
     double first;     /* the index of the greatest or the least */
     double uncertain; /* how far the greatest may be off */
-    bool begun, infinite; /* infinite: a term is so in any order, with no error */
+    bool begun;
+    bool infinite; /* a term is, with no error, and so the sum in any order */
 } kiln__fold;
 
 /* The values of a row; those of scans at the element that was added last, and before it. */

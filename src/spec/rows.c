@@ -284,7 +284,7 @@ static void find_equals(const kiln__real *op, uint16_t equals[])
             if (same)
                 break;
         }
-        equals[i] = equals[j < i ? j : i] = j;
+        equals[i] = j;
     }
 }
 
