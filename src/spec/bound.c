@@ -448,11 +448,10 @@ static void finish_stage(const row_of *r, const kiln__fold *folds, uint32_t stag
         r->out->values[k] = finish_fold(&folds[k], value, value->base >= 0 ? &r->out->values[value->base] : NULL,
                                         (double)n, kiln__dtype_unit(1, kiln__typing_computed(value->elements)));
         estimate *found = &r->out->values[k];
-        if (may_overflow(&folds[k], value))
-            found->error = INFINITY;
-        else if (folds[k].infinite && isfinite(folds[k].error) && !isfinite(found->value))
+        bool overflows = may_overflow(&folds[k], value);
+        if (!overflows && folds[k].infinite && isfinite(folds[k].error) && !isfinite(found->value))
             found->error = 0;
-        else if (isnan(found->error))
+        else if (overflows || isnan(found->error))
             found->error = INFINITY;
     }
 }
