@@ -301,7 +301,8 @@ START_TEST(test_async__deadline_ends_the_wait_and_not_the_compile)
     while (called < 2)
         ck_assert_int_ge(kiln_queue_wait(queue, 30000), 1);
     uint64_t first = now_ms() - begin;
-    ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
+    while (called < 3) /* a busy machine may be late for both deadlines */
+        ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
     uint64_t second = now_ms() - begin;
     expect(0, KILN_ETIMEDOUT);
     expect(1, KILN_ETIMEDOUT);
