@@ -88,6 +88,7 @@ typedef struct kiln_param {
                           result, which the op or out= gives; 3: "itype", that of this input of the op, which dtype=
                           gives; 0: it names a type */
     int in_place;      /* 1: an output that may be one of the inputs */
+    int column;        /* 1: an input that the op takes as a column, of one element for each row */
 } kiln_param;
 
 /* The arguments of a kernel. A template declares them. For a source's function they come from the driver or the PTX.

@@ -49,6 +49,7 @@ typedef struct kiln_tensor {
  *   stream   a CUstream or cudaStream_t of the device; NULL: the default stream; ignored on the cpu
  *
  * Each step has the type that PyTorch promotes its arguments to, where a tensor without dimensions counts as any other.
+ * An input that the op takes as a column has the extent 1 along the axis, or the shape of another input without it.
  * `index` counts the elements as the shape has them; outputs of such an op are not permuted, and nothing is strided. An
  * output has the type that the op gives, or one that PyTorch casts this to in out=: real numbers do not become whole
  * ones, nor numbers bool. An output may be an input of the same data and strides, and overlaps no other tensor. A

@@ -247,13 +247,16 @@ static const char *name_at(const void *data, size_t i)
     return i - scope->inputs < scope->params ? scope->param_names[i - scope->inputs] : NULL;
 }
 
+/* The functions, the reductions and scans, and the ops. */
 static const char *callee_at(const void *data, size_t i)
 {
     const kiln__real_scope *scope = data;
-    uint32_t functions = kiln__primitive_count();
+    const size_t functions = kiln__primitive_count(), others = functions + KILN__REDUCTIONS;
     if (i < functions)
         return kiln__primitive_at((uint32_t)i)->name;
-    return i - functions < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)i - functions) : NULL;
+    if (i < others)
+        return kiln__reduction_name((kiln__reduction)(i - functions));
+    return i - others < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)(i - others)) : NULL;
 }
 
 static uint16_t bind_number(binder *b, const kiln__node *node)
@@ -432,10 +435,12 @@ static void refuse_callee(binder *b, kiln__word name)
              kiln__word_hint_function(name, callee_at, b->scope).text);
         return;
     }
-    kiln__hint hint = kiln__word_hint_function(name, op_name_at, b->scope);
-    bool slip = hint.text[strlen(hint.text) - 1] == '?';
-    FAIL(b, name.text, "unknown op '%s': %s%s", quoted.text, hint.text,
-         slip ? "" : "; --define-op (kiln_op_define) defines others");
+    kiln__hint hint = kiln__word_hint_function(name, callee_at, b->scope);
+    if (hint.text[strlen(hint.text) - 1] == '?')
+        FAIL(b, name.text, "unknown op '%s': %s", quoted.text, hint.text);
+    else
+        FAIL(b, name.text, "unknown op '%s': %s; --define-op (kiln_op_define) defines others", quoted.text,
+             kiln__word_choices(op_name_at, b->scope).text);
 }
 
 /* Finds the function or op of a call. In a definition a function hides an op of its name, which it defines. */
@@ -1095,6 +1100,19 @@ static bool gives_whole(const binder *b, uint16_t root)
     return true;
 }
 
+static void mark_columns(binder *b)
+{
+    for (uint32_t i = 0; i < b->out->count; i++) {
+        const kiln__real_node *node = &b->out->nodes[i];
+        const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index) : NULL;
+        for (uint32_t j = 0; op != NULL && j < op->inputs; j++) {
+            const kiln__real_node *argument = &b->out->nodes[node->args[j]];
+            if (argument->kind == KILN__REAL_INPUT && (op->columns >> j & 1) != 0)
+                b->out->columns |= 1u << argument->index;
+        }
+    }
+}
+
 static void finish(binder *b, const char *start)
 {
     kiln__real *out = b->out;
@@ -1116,6 +1134,7 @@ static void finish(binder *b, const char *start)
         order_inputs(out);
         name_scalars(b);
     }
+    mark_columns(b);
 }
 
 kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report)
@@ -1136,6 +1155,9 @@ kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, cons
         read_trees(&b, at, trees);
     if (!scope->free)
         read_locals(&b, at);
+    else if (*at < b.end)
+        FAIL(&b, *at, "unexpected '%s' behind the expression",
+             kiln__word_quote((kiln__word){ *at, (size_t)(b.end - *at) }).text);
     bind_outputs(&b, trees, start);
     for (uint32_t i = 0; i < KILN__OUTPUTS_MAX; i++)
         kiln__syntax_free(&trees[i]);

@@ -722,7 +722,7 @@ static void print_signature(const kiln__derivation *d, kiln__text *out)
     for (uint32_t k = 0; k < d->real->outputs; k++)
         kiln__text_printf(out, "%sd%u", k > 0 ? "," : "", k + 1);
     for (uint32_t k = 0; k < d->real->inputs; k++)
-        kiln__text_printf(out, ",i%u", k + 1);
+        kiln__text_printf(out, ",%si%u", (d->real->columns >> k & 1) != 0 ? "column " : "", k + 1);
     for (uint32_t k = 0; k < d->real->scalars; k++)
         kiln__text_printf(out, "%ss%u=0", k == 0 ? ";" : ",", k + 1);
     kiln__text_append(out, ")");
@@ -811,14 +811,15 @@ static bool reduces(const deriver *w, const uint16_t *roots, uint32_t root_count
 }
 
 /* An op that reduces nothing has results of one shape, and its index is that of all elements. So that the gradient of
- * an input with one value for the axis has one, too, a reduction is added to it, times 0. */
+ * an input with one value for the axis has one, too, and so that there is an axis for columns, a reduction is added to
+ * it, times 0. */
 static void keep_axis(deriver *w, uint16_t *roots, uint32_t root_count, const bool *varies)
 {
     bool indexed = false;
     if (w->d->real->reductions == 0 || reduces(w, roots, root_count, &indexed))
         return;
     for (uint32_t k = 0; k < root_count; k++)
-        if (!varies[k] || indexed) {
+        if (!varies[k] || indexed || w->d->real->columns != 0) {
             const uint16_t most = reduce(w, KILN__REDUCE_MAX, 0, name(w, "index", -1, true));
             roots[k] = binary(w, KILN__OPERATOR_ADD, roots[k], binary(w, KILN__OPERATOR_MUL, number(w, 0), most));
             return;

@@ -10,14 +10,10 @@
 kiln_status kiln__expr_parse(kiln__real *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report)
 {
-    const char *at = text, *end = text + length;
-    const kiln__real_scope scope = { .ops = table, .op_limit = KILN__OPS_MAX, .text = text, .end = end, .free = true };
-    kiln_status status = kiln__real_read(out, &scope, &at, report);
-    if (status != KILN_OK || at >= end)
-        return status;
-    out->count = out->inputs = out->outputs = out->scalars = 0;
-    return kiln__real_fail(&scope, at, report, "unexpected '%s' behind the expression",
-                           kiln__word_quote((kiln__word){ at, (size_t)(end - at) }).text);
+    const kiln__real_scope scope = {
+        .ops = table, .op_limit = KILN__OPS_MAX, .text = text, .end = text + length, .free = true
+    };
+    return kiln__real_read(out, &scope, &text, report);
 }
 
 /* ---- Canonical text */

@@ -238,10 +238,18 @@ static kiln_status keep_name(const reader *r, char **place, uint32_t *count, kil
     return KILN_OK;
 }
 
+/* "x", or "column t". */
 static kiln_status read_input(reader *r)
 {
     kiln__op *op = r->op;
     kiln__word name = take_name(r);
+    const char *const end = r->at;
+    const kiln__word next = take_name(r);
+    const bool is_column = kiln__word_is(name, "column") && next.length > 0;
+    if (is_column)
+        name = next;
+    else
+        r->at = end;
     if (op->inputs == KILN__INPUTS_MAX)
         return FAIL(r, name.text, "an op has at most %d inputs; parameters follow a ';': %s(x; %s=1)", KILN__INPUTS_MAX,
                     op->name, name.length > 0 ? kiln__word_quote(name).text : "p");
@@ -249,6 +257,8 @@ static kiln_status read_input(reader *r)
         return FAIL(r, name.text,
                     "'%s' cannot name an input: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
+    if (is_column)
+        op->columns |= 1u << op->inputs;
     return keep_name(r, &op->input_names[op->inputs], &op->inputs, name);
 }
 
@@ -342,6 +352,7 @@ static kiln_status read_formula(reader *r)
     while (status == KILN_OK && op->inputs < op->real->inputs)
         status = keep_name(r, &op->input_names[op->inputs], &op->inputs, kiln__word_of(kiln__input_names[op->inputs]));
     if (status == KILN_OK) {
+        op->columns |= op->real->columns;
         op->operations = op->real->operations;
         op->outputs = op->real->outputs;
     }
@@ -482,6 +493,8 @@ static kiln_status read_whole(reader *r)
         status = expected(r, "'=' and an expression");
     if (status == KILN_OK)
         status = read_formula(r);
+    if (status == KILN_OK && r->op->columns != 0 && r->op->real->reductions == 0)
+        return FAIL(r, r->scope.text, "a column has one element for each row, and the expression reduces none");
     kiln__word_skip_blanks(&r->at);
     if (status == KILN_OK && *r->at != '\0')
         status = read_bound(r);
@@ -491,20 +504,20 @@ static kiln_status read_whole(reader *r)
     return status;
 }
 
-static void append_arguments(const kiln__op *op, const char *type, const char *after, kiln__text *out)
+static void append_arguments(const kiln__op *op, kiln__text *out)
 {
     for (uint32_t i = 0; i < op->inputs; i++)
-        kiln__text_printf(out, "%s%s%s", i > 0 ? ", " : "", type,
-                          after != NULL ? kiln__input_names[i] : op->input_names[i]);
-    for (uint32_t i = 0; i < op->params && after != NULL; i++)
-        kiln__text_printf(out, ", %s%s%s", type, op->param_names[i], after);
+        kiln__text_printf(out, "%skiln_real %s", i > 0 ? ", " : "", kiln__input_names[i]);
+    for (uint32_t i = 0; i < op->params; i++)
+        kiln__text_printf(out, ", kiln_real %s_", op->param_names[i]);
 }
 
 static char *make_signature(const kiln__op *op)
 {
     kiln__text out = { 0 };
     kiln__text_printf(&out, "%s(", op->name);
-    append_arguments(op, "", NULL, &out);
+    for (uint32_t i = 0; i < op->inputs; i++)
+        kiln__text_printf(&out, "%s%s%s", i > 0 ? ", " : "", op->columns >> i & 1 ? "column " : "", op->input_names[i]);
     for (uint32_t i = 0; i < op->params; i++) {
         char number[KILN__NUMBER_SIZE];
         kiln__number_format(number, op->defaults[i]);
@@ -528,7 +541,7 @@ static void append_function(const kiln__op *op, uint32_t output, const kiln__op_
 {
     kiln__text_printf(out, output > 0 ? "KILN_FN kiln_real kiln_op_%s__%u(" : "KILN_FN kiln_real kiln_op_%s(", op->name,
                       output);
-    append_arguments(op, "kiln_real ", "_", out);
+    append_arguments(op, out);
     kiln__text_append(out, ")\n{\n");
     for (uint32_t i = 0; i < op->case_count; i++) {
         kiln__text_printf(out, "#%s %s\n", i == 0 ? "if" : "elif", op->cases[i].guard);

@@ -56,6 +56,7 @@ typedef struct kiln__op {
     char *functions;          /* with other bits on the cpu than on a GPU, and their bounds: "exp 4 ulp, erf 4 ulp" */
     char *fast_functions;     /* that math=fast replaces, likewise */
     uint32_t inputs, params, outputs, case_count;
+    uint32_t columns; /* inputs that have one element for each row, as bits */
     kiln__op_case cases[KILN__OP_CASES_MAX];
     char *input_names[KILN__INPUTS_MAX];
     char *param_names[KILN__OP_ARGS_MAX];

@@ -60,6 +60,7 @@ struct kiln__real {
     uint32_t count;
     uint32_t inputs;                   /* how many inputs it needs, up to the last that it names */
     uint32_t outputs;                  /* how many values it gives */
+    uint32_t columns;                  /* inputs that are columns of the ops it calls, as bits */
     uint32_t scalars;                  /* numbers given at launch */
     uint32_t operations;               /* calls of primitives in it */
     uint16_t roots[KILN__OUTPUTS_MAX]; /* the node of each output */
@@ -115,8 +116,8 @@ typedef struct kiln__real_scope {
                   may have names, and an outermost op may leave out its inputs */
 } kiln__real_scope;
 
-/* Reads the expression at *at into *out and leaves *at behind it. Errors: KILN_EOP with the place and the closest
- * names, KILN_ENOMEM; *out has no nodes then. */
+/* Reads the expression at *at into *out and leaves *at behind it; that of a spec ends with its text. Errors: KILN_EOP
+ * with the place and the closest names, KILN_ENOMEM; *out has no nodes then. */
 kiln_status kiln__real_read(kiln__real *out, const kiln__real_scope *scope, const char **at, kiln_report *report);
 
 /* The same into memory of just the size, which is freed with kiln__free. */

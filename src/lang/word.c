@@ -133,12 +133,24 @@ static bool is_likely(const char *word, const char *candidate)
     return strncmp(word, candidate, length) == 0 || 2 * kiln__text_distance(word, candidate) <= length;
 }
 
+/* Whether a word is the other one with a letter twice: "summ". */
+static bool repeats_letter(const char *word, const char *other)
+{
+    size_t same = 0;
+    while (word[same] == other[same] && other[same] != '\0')
+        same++;
+    return same > 0 && word[same] == word[same - 1] && strcmp(word + same + 1, other + same) == 0;
+}
+
 /* Names of functions are short and alike, so that an edit of one often gives another: gelu and relu, relu and relu6,
  * rsqrt and sqrt, sinh and sin. */
 static bool is_slip(const char *word, const char *candidate)
 {
     size_t length = strlen(word), distance = kiln__text_distance(word, candidate);
-    return distance == 0 || (word[0] == candidate[0] && distance <= (length < 5 ? 0u : length < 8 ? 1u : 2u));
+    return distance == 0 || repeats_letter(word, candidate) ||
+           (word[0] == candidate[0] && distance <= (length < 5   ? 0u
+                                                    : length < 8 ? 1u
+                                                                 : 2u));
 }
 
 static kiln__hint make_hint(kiln__word word, bool (*is_meant)(const char *word, const char *candidate),

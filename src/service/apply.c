@@ -205,8 +205,9 @@ kiln_status kiln__apply_device(kiln_device **out, kiln_service *service, const k
 static kiln_status make_loop(kiln__loop *out, const kiln_spec *spec, const kiln_tensor *outs, size_t out_count,
                              const kiln_tensor *ins, size_t in_count, bool placed, kiln_report *report)
 {
+    const kiln__along along = kiln__tensors_along(spec);
     if (spec->fields.op->reductions > 0)
-        return kiln__loop_make_rows(out, outs, out_count, ins, in_count, &spec->fields.axis, placed, report);
+        return kiln__loop_make_rows(out, outs, out_count, ins, in_count, &along, placed, report);
     return kiln__loop_make(out, outs, out_count, ins, in_count, placed, report);
 }
 

@@ -56,12 +56,12 @@ static kiln_status read_inputs(kiln_spec **spec, kiln__inputs *inputs, kiln_serv
     kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
     if (status != KILN_OK)
         return status;
+    const kiln__along along = kiln__tensors_along(*spec);
     status = check_inputs(*spec, in_count, report);
     if (status == KILN_OK)
         status = kiln__tensors_check_open(*spec, report);
     if (status == KILN_OK)
-        status = kiln__loop_inputs(inputs, ins, in_count,
-                                   (*spec)->fields.op->reductions > 0 ? &(*spec)->fields.axis : NULL, report);
+        status = kiln__loop_inputs(inputs, ins, in_count, (*spec)->fields.op->reductions > 0 ? &along : NULL, report);
     if (status == KILN_OK)
         status = type_inputs(spec, inputs, ins, in_count, report);
     if (status == KILN_OK)

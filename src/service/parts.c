@@ -3,7 +3,7 @@
 
 #include "service/apply.h"
 #include "service/service.h"
-#include "spec/loop.h"
+#include "service/tensors.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -168,10 +168,11 @@ static kiln_status shape_rows(rows_results *out, const kiln_spec *spec, const ki
                               kiln_report *report)
 {
     const bool reduces = spec->fields.op->reductions > 0;
+    const kiln__along along = kiln__tensors_along(spec);
     kiln__inputs inputs;
     uint64_t bytes = sizeof(double);
     bool fits = true;
-    kiln_status status = kiln__loop_inputs(&inputs, ins, in_count, reduces ? &spec->fields.axis : NULL, report);
+    kiln_status status = kiln__loop_inputs(&inputs, ins, in_count, reduces ? &along : NULL, report);
     if (status != KILN_OK)
         return status;
     out->ndim = inputs.ndim;
@@ -224,7 +225,7 @@ static kiln_status release_rows(const rows_results *rows, kiln_status status, vo
     return status == KILN_OK ? released : status;
 }
 
-static const kiln__axis all_dimensions = { .all = true };
+static const kiln__along all_dimensions = { .axis.all = true };
 
 kiln_status kiln__parts_apply(kiln_service *service, const kiln_spec *spec, const kiln__parts *parts,
                               const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins, size_t in_count,

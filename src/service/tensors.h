@@ -11,6 +11,12 @@ kiln_status kiln__tensors_check_open(const kiln_spec *spec, kiln_report *report)
 /* KILN_EINVAL: the text has no op. */
 kiln_status kiln__tensors_fail_without_op(kiln_report *report);
 
+/* The axis and the columns of the op that a text names. */
+static inline kiln__along kiln__tensors_along(const kiln_spec *spec)
+{
+    return (kiln__along){ .axis = spec->fields.axis, .columns = spec->fields.op->columns };
+}
+
 /* The size that geometry depends on. Rows without elements are as those of one. */
 kiln__size kiln__tensors_size(const kiln__loop *loop);
 

@@ -153,6 +153,11 @@ uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *op
     return arg->strides ? words * (uint32_t)sizeof(uint64_t) : kiln__dtype_bytes(kiln__arg_type(arg, operands, k));
 }
 
+bool kiln__arg_is_column(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
+{
+    return arg->role == KILN__ARG_IN && arg->each && (operands->columns >> k & 1) != 0;
+}
+
 /* How the k-th argument lies, where the declared one stands for all of its kind. */
 static kiln__layout layout_of(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k)
 {
@@ -260,6 +265,7 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t k)
     kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, p->operands, k));
     out->role = arg->role;
     out->in_place = arg->in_place;
+    out->column = kiln__arg_is_column(arg, p->operands, k);
     out->declared = arg->type;
     out->type = kiln__arg_type(arg, p->operands, k);
     out->bytes = kiln__arg_bytes(arg, p->operands, k);

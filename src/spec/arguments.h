@@ -69,9 +69,10 @@ typedef struct kiln__operands {
         const char *name;
     } inputs[KILN__INPUTS_MAX], outputs[KILN__OUTPUTS_MAX];
     const char *scalars[KILN__SCALARS_MAX];
-    bool indexed;  /* the op takes the number of an element, */
-    bool counts;   /* which is that in the result, and not along an axis */
-    uint32_t dims; /* of the strides; 0 counts as 1 */
+    bool indexed;     /* the op takes the number of an element, */
+    bool counts;      /* which is that in the result, and not along an axis */
+    uint32_t columns; /* inputs that the op takes as columns, as bits */
+    uint32_t dims;    /* of the strides; 0 counts as 1 */
 } kiln__operands;
 
 /* One type for all, and an op with so many inputs and an output. */
@@ -124,6 +125,9 @@ kiln__dtype kiln__arg_type(const kiln__declared_arg *arg, const kiln__operands *
  * stride of each array, 8 bytes each for each dimension. */
 uint32_t kiln__arg_bytes(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
 
+/* Whether it is an input that the op takes as a column. */
+bool kiln__arg_is_column(const kiln__declared_arg *arg, const kiln__operands *operands, uint32_t k);
+
 /* The dimensions of strides, at least 1. */
 uint32_t kiln__operands_dims(const kiln__operands *operands);
 
@@ -146,7 +150,7 @@ typedef struct kiln__plan_arg {
     kiln__dtype type;     /* never KILN__DTYPE_UNSET */
     kiln__dtype declared; /* KILN__DTYPE_UNSET, _RESULT or _INPUT: the type follows the spec */
     kiln__layout layout;  /* of an output or an input of the op */
-    bool in_place, strides, scratch, phase;
+    bool in_place, column, strides, scratch, phase;
     uint32_t bytes; /* of an element, a number or a pointer, or of all strides */
     uint32_t dims;
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */

@@ -450,7 +450,8 @@ static bool is_plain_layout(const kiln__fields *spec)
 {
     bool plain = spec->layout_dims <= 1;
     for (uint32_t k = 0; k < spec->layout_count; k++)
-        plain = plain && spec->layouts[k] == (spec->layout_dims > 0 ? KILN__LAYOUT_UNIT : KILN__LAYOUT_FULL);
+        plain =
+            plain && spec->layouts[k] == (spec->layout_dims > 0 ? KILN__LAYOUT_UNIT : kiln__spec_plain_layout(spec, k));
     return plain;
 }
 

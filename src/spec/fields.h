@@ -202,6 +202,9 @@ void kiln__spec_append(const kiln__fields *spec, const char *field, kiln__text *
 /* How input k of the op lies, in a template that broadcasts or has strides. */
 kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k);
 
+/* The layout of an input in a spec without layout=, where the template takes none of strides. */
+kiln__layout kiln__spec_plain_layout(const kiln__fields *spec, uint32_t k);
+
 /* How many inputs have it. */
 uint32_t kiln__spec_inputs_of(const kiln__fields *spec, kiln__layout layout);
 

@@ -458,26 +458,45 @@ kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out
 typedef struct reducing {
     int64_t shape[KILN_TENSOR_DIMS_MAX];
     uint32_t ndim, axis[2], first;
+    uint32_t columns, lacking; /* inputs that are columns, and those of them that lack the axis, as bits */
 } reducing;
+
+static bool is_input(const building *b, uint32_t k, uint32_t inputs)
+{
+    return (inputs >> (k - b->loop->outputs) & 1) != 0;
+}
+
+/* The dimension of an input that is dimension d of the common shape; -1: it has none. */
+static int own_dim(const building *b, const reducing *r, uint32_t k, uint32_t d)
+{
+    const uint32_t missing = r->ndim - b->tensors[k]->ndim;
+    if (!is_input(b, k, r->lacking))
+        return (int)d - (int)missing;
+    return d < r->axis[0] ? (int)d : d <= r->axis[1] ? -1 : (int)(d - missing);
+}
+
+static void count_dims(const building *b, reducing *r)
+{
+    for (uint32_t k = b->loop->outputs; k < b->loop->operands; k++)
+        r->ndim = b->tensors[k]->ndim > r->ndim ? b->tensors[k]->ndim : r->ndim;
+}
 
 static kiln_status find_common(const building *b, reducing *r)
 {
-    const uint32_t outputs = b->loop->outputs;
-    for (uint32_t k = outputs; k < b->loop->operands; k++)
-        r->ndim = b->tensors[k]->ndim > r->ndim ? b->tensors[k]->ndim : r->ndim;
     for (uint32_t d = 0; d < r->ndim; d++)
         r->shape[d] = 1;
-    for (uint32_t k = outputs; k < b->loop->operands; k++)
-        for (uint32_t d = 0; d < b->tensors[k]->ndim; d++) {
-            int64_t extent = b->tensors[k]->shape[d], *common = &r->shape[r->ndim - b->tensors[k]->ndim + d];
+    for (uint32_t k = b->loop->outputs; k < b->loop->operands; k++)
+        for (uint32_t d = 0; d < r->ndim; d++) {
+            const int own = own_dim(b, r, k, d);
+            int64_t extent = own < 0 ? 1 : b->tensors[k]->shape[own], *common = &r->shape[d];
             if (extent < 0)
-                return FAIL(b, KILN_EINVAL, "tensor %s: extent %" PRId64 " of dimension %u is below 0",
-                            name_of(b, k).text, extent, d);
+                return FAIL(b, KILN_EINVAL, "tensor %s: extent %" PRId64 " of dimension %d is below 0",
+                            name_of(b, k).text, extent, own);
             if (extent != *common && extent != 1 && *common != 1)
                 return FAIL(b, KILN_EINVAL,
-                            "tensor %s: extent %" PRId64 " of dimension %u does not broadcast with %" PRId64
+                            "tensor %s: extent %" PRId64 " of dimension %d does not broadcast with %" PRId64
                             " of the other inputs",
-                            name_of(b, k).text, extent, d, *common);
+                            name_of(b, k).text, extent, own, *common);
             *common = *common == 1 ? extent : *common;
         }
     return KILN_OK;
@@ -506,6 +525,38 @@ static bool in_axis(const reducing *r, uint32_t d)
     return d >= r->axis[0] && d <= r->axis[1];
 }
 
+/* Whether a tensor has the shape of another one, `of`, without the axis. */
+static bool lacks_axis(const reducing *r, const kiln_tensor *tensor, const kiln_tensor *of)
+{
+    uint32_t next = 0;
+    if (of->ndim != r->ndim || tensor->ndim + r->axis[1] - r->axis[0] + 1 != r->ndim)
+        return false;
+    for (uint32_t d = 0; d < r->ndim; d++)
+        if (!in_axis(r, d) && tensor->shape[next++] != of->shape[d])
+            return false;
+    return true;
+}
+
+static void find_lacking(const building *b, reducing *r)
+{
+    const uint32_t first = b->loop->outputs, end = b->loop->operands;
+    for (uint32_t k = first; k < end && r->columns != 0; k++)
+        for (uint32_t of = first; of < end && is_input(b, k, r->columns); of++)
+            if (!is_input(b, of, r->columns) && lacks_axis(r, b->tensors[k], b->tensors[of]))
+                r->lacking |= 1u << (k - first);
+}
+
+static kiln_status find_rows(const building *b, reducing *r, const kiln__along *along)
+{
+    count_dims(b, r);
+    r->columns = along->columns;
+    const kiln_status status = find_axis(b, r, &along->axis);
+    if (status != KILN_OK)
+        return status;
+    find_lacking(b, r);
+    return find_common(b, r);
+}
+
 static bool is_empty(const kiln_tensor *tensor)
 {
     for (uint32_t d = 0; d < tensor->ndim; d++)
@@ -518,16 +569,16 @@ static bool is_empty(const kiln_tensor *tensor)
 static bool has_dim(const building *b, const reducing *r, uint32_t k, uint32_t d, int64_t *stride)
 {
     const kiln_tensor *tensor = b->tensors[k];
-    const uint32_t missing = r->ndim - tensor->ndim;
+    const int own = own_dim(b, r, k, d);
     *stride = 0;
-    if (d < missing || tensor->shape[d - missing] == 1)
+    if (own < 0 || tensor->shape[own] == 1)
         return false;
     if (tensor->strides != NULL) {
-        *stride = tensor->strides[d - missing];
+        *stride = tensor->strides[own];
         return true;
     }
     *stride = 1;
-    for (uint32_t i = d - missing + 1; i < tensor->ndim; i++)
+    for (uint32_t i = (uint32_t)own + 1; i < tensor->ndim; i++)
         __builtin_mul_overflow(*stride, tensor->shape[i], stride); /* find_range finds what is too far */
     return true;
 }
@@ -555,10 +606,11 @@ static place place_of(const building *b, const reducing *r, uint32_t k, uint32_t
         if (has)
             __builtin_mul_overflow(step, r->shape[d], &step);
     }
-    *layout = all[0] && all[1] ? KILN__LAYOUT_FULL
-              : all[1]         ? KILN__LAYOUT_ROW
-              : all[0]         ? KILN__LAYOUT_COLUMN
-                               : KILN__LAYOUT_ONE;
+    const bool has_axis = all[1] && !(one[1] && is_input(b, k, r->columns));
+    *layout = all[0] && has_axis ? KILN__LAYOUT_FULL
+              : has_axis         ? KILN__LAYOUT_ROW
+              : all[0]           ? KILN__LAYOUT_COLUMN
+                                 : KILN__LAYOUT_ONE;
     return !(one[1] || all[1]) ? PLACE_OF_AXIS : !(one[0] || all[0]) ? PLACE_BESIDE : dense ? PLACE_SIMPLE : PLACE_GAPS;
 }
 
@@ -701,7 +753,7 @@ static kiln_status check_placed(building *b)
 }
 
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
-                                 size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report)
+                                 size_t in_count, const kiln__along *along, bool placed, kiln_report *report)
 {
     reducing r = { .ndim = 0 };
     building b = { .loop = NULL };
@@ -710,9 +762,7 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
     kiln_status status = begin(&b, out, outs, out_count, ins, in_count, placed, report);
     out->kind = KILN__LOOP_REDUCED;
     if (status == KILN_OK)
-        status = find_common(&b, &r);
-    if (status == KILN_OK)
-        status = find_axis(&b, &r, axis);
+        status = find_rows(&b, &r, along);
     if (status == KILN_OK)
         status = find_first(&b, &r);
     for (uint32_t k = 0; k < out->outputs && status == KILN_OK; k++)
@@ -722,7 +772,7 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
     return status == KILN_OK ? check_placed(&b) : status;
 }
 
-kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__axis *axis,
+kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__along *along,
                               kiln_report *report)
 {
     reducing r = { .ndim = 0 };
@@ -731,19 +781,21 @@ kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t 
     if (!are_few(1, in_count))
         return fail_counts(1, in_count, report);
     kiln_status status = begin(&b, &loop, NULL, 0, ins, in_count, false, report);
-    if (status == KILN_OK)
-        status = find_common(&b, &r);
-    if (status == KILN_OK && axis != NULL)
-        status = find_axis(&b, &r, axis);
-    if (status == KILN_OK && axis != NULL)
+    if (status == KILN_OK && along != NULL)
+        status = find_rows(&b, &r, along);
+    if (status == KILN_OK && along != NULL)
         status = find_first(&b, &r);
+    if (status == KILN_OK && along == NULL) {
+        count_dims(&b, &r);
+        status = find_common(&b, &r);
+    }
     if (status != KILN_OK)
         return status;
     out->ndim = r.ndim;
     memcpy(out->shape, r.shape, sizeof(r.shape));
     memcpy(out->axis, r.axis, sizeof(r.axis));
     for (size_t k = 0; k < in_count; k++)
-        out->layouts[k] = axis != NULL ? loop.layouts[k] : KILN__LAYOUT_FULL;
+        out->layouts[k] = along != NULL ? loop.layouts[k] : KILN__LAYOUT_FULL;
     return KILN_OK;
 }
 

@@ -45,15 +45,23 @@ typedef struct kiln__loop {
 kiln_status kiln__loop_make(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                             size_t in_count, bool placed, kiln_report *report);
 
+/* The axis that an op reduces, and the inputs that are columns, as bits. */
+typedef struct kiln__along {
+    kiln__axis axis;
+    uint32_t columns;
+} kiln__along;
+
 /* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns, and the elements behind it
- * as a third dimension where there are several. The inputs broadcast to one shape. An output has this shape, or the
+ * as a third dimension where there are several. The inputs broadcast to one shape. A column may have the shape of
+ * another input without the axis. It has the layout KILN__LAYOUT_COLUMN or _ONE also where the axis has one element. An
+ * output has this shape, or the
  * same without the axis, or with the extent 1 there; its layout is KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. Outputs
  * are contiguous, and inputs along the axis and behind it. Where an input has a part of the dimensions before the axis,
  * or gaps there, the outer ones of these become batches. Of memory and `placed` the same holds. The count is not 0
  * where only the axis has no elements.
  * Errors: those of kiln__loop_make; KILN_EINVAL also where tensors do not lie so. */
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
-                                 size_t in_count, const kiln__axis *axis, bool placed, kiln_report *report);
+                                 size_t in_count, const kiln__along *along, bool placed, kiln_report *report);
 
 /* Inputs without outputs: the shape to which they broadcast, and for an op that reduces an axis its first and last
  * dimension and the layout of each input, as kiln__loop_make_rows has them. */
@@ -63,9 +71,9 @@ typedef struct kiln__inputs {
     kiln__layout layouts[KILN__OPERANDS_MAX];
 } kiln__inputs;
 
-/* `axis` is NULL where the op reduces none. The data of tensors is not looked at.
+/* `along` is NULL where the op reduces no axis. The data of tensors is not looked at.
  * Errors: KILN_EINVAL (counts, types, shapes, and with an axis how the inputs lie). */
-kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__axis *axis,
+kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t in_count, const kiln__along *along,
                               kiln_report *report);
 
 /* How operand k lies along the innermost dimension: KILN__LAYOUT_UNIT, _SAME or _ANY. */

@@ -377,7 +377,8 @@ static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_repo
         return FAIL(report, KILN_ESPEC,
                     out->op_set && out->op->reductions == 0 && out->reduce == KILN__TOTAL_NONE
                         ? "axis and keep are for ops that reduce or scan an axis, and this one does not"
-                        : "axis, keep and reduce are for tensors (kiln_apply): a kernel reduces the columns of rows");
+                        : "axis, keep and reduce are for tensors (kiln_apply): a kernel reduces the columns of rows, "
+                          "or with template=columns the second of three dimensions");
     if (!out->op_set && kiln__template_takes_op(out->template))
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
     out->template_set = true;

@@ -38,7 +38,12 @@ kiln__layout kiln__spec_layout(const kiln__fields *spec, uint32_t k)
         k += kiln__spec_outputs(spec);
     if (k < spec->layout_count)
         return spec->layouts[k];
-    return kiln__template_strided(spec->template) ? KILN__LAYOUT_UNIT : KILN__LAYOUT_FULL;
+    return kiln__template_strided(spec->template) ? KILN__LAYOUT_UNIT : kiln__spec_plain_layout(spec, k);
+}
+
+kiln__layout kiln__spec_plain_layout(const kiln__fields *spec, uint32_t k)
+{
+    return k < spec->op->inputs && (spec->op->columns >> k & 1) != 0 ? KILN__LAYOUT_COLUMN : KILN__LAYOUT_FULL;
 }
 
 uint32_t kiln__spec_inputs_of(const kiln__fields *spec, kiln__layout layout)
@@ -72,6 +77,7 @@ kiln__operands kiln__spec_operands(const kiln__fields *spec, bool named)
     out.scalar_count = op->scalars;
     out.indexed = op->indexed;
     out.counts = op->indexed && op->reductions == 0;
+    out.columns = op->columns;
     out.dims = spec->layout_dims;
     for (uint32_t k = 0; k < op->inputs; k++) {
         out.inputs[k].type = kiln__spec_input(spec, k);
@@ -239,6 +245,24 @@ static kiln_status check_reduction(const kiln__fields *spec, const kiln__real_no
                       kiln__reduction_scans((kiln__reduction)node->index) ? "scans" : "reduces");
 }
 
+/* A column that varies along the axis would make the results others. */
+static kiln_status check_columns(const kiln__fields *spec, const kiln__real_node *node, kiln_report *report)
+{
+    const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, node->index) : NULL;
+    bool varies[KILN__REAL_NODES_MAX];
+    if (op == NULL || op->columns == 0)
+        return KILN_OK;
+    kiln__spec_varies(spec, varies);
+    for (uint32_t j = 0; j < op->inputs; j++)
+        if ((op->columns >> j & 1) != 0 && varies[node->args[j]])
+            return kiln__fail(
+                report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                "%s takes a column as %s, of one element for each row: a shape without the axis or with 1 there, and "
+                "layout column or one",
+                op->name, op->input_names[j]);
+    return KILN_OK;
+}
+
 static kiln_status check_step(const kiln__fields *spec, const kiln__real_node *node, kiln__dtype in,
                               kiln_report *report)
 {
@@ -263,5 +287,7 @@ kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *repo
         status = check_step(spec, &spec->op->nodes[i], (kiln__dtype)typing.in[i], report);
     for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
         status = check_reduction(spec, &spec->op->nodes[i], report);
+    for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
+        status = check_columns(spec, &spec->op->nodes[i], report);
     return status;
 }

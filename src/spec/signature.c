@@ -80,6 +80,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, const
                                           kiln__arg_type(arg, operands, k), arg->dims);
             param->follows_dtype = follows(arg->type);
             param->in_place = arg->in_place;
+            param->column = kiln__arg_is_column(arg, operands, k);
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
                 param->shape[d] = arg->formulas[d] != NULL ? kiln__arg_extent(arg, operands, k, d) : NULL;
             set_special(param, arg->strides, arg->scratch, arg->phase, kiln__arg_bytes(arg, operands, k));
@@ -103,6 +104,7 @@ kiln_signature *kiln__signature_planned(const kiln__plan *plan)
         kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
         param->follows_dtype = follows(arg->declared);
         param->in_place = arg->in_place;
+        param->column = arg->column;
         const bool special = arg->strides || arg->scratch || arg->phase;
         set_special(param, arg->strides, arg->scratch, arg->phase, arg->bytes);
         for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims) && !special; d++)

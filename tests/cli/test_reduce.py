@@ -309,6 +309,14 @@ class Reductions(KilnTest):
                          cross_entropy(wide, t), "f32", 4, 50)
         self.assert_near(self.run_op("op=cross_entropy(x, t, label_smoothing=0.1) dtype=(f32,i64)", [x, t]),
                          cross_entropy(wide, t, 0.1), "f32", 4, 50)
+        square, classes = x[:, :6].copy(), np.array([5, 0, 3, 1, -100, 2])
+        for axis, shape in ((-1, (6,)), (-1, (6, 1)), (0, (6,)), (0, (1, 6))):
+            got = self.run_op(f"op=cross_entropy(x, t) dtype=(f32,i64) axis={axis}", [square, classes.reshape(shape)])
+            self.assert_near(got, cross_entropy(np.moveaxis(square, axis, -1).astype(F64), classes[:, None]), "f32", 4, 50)
+        cube, of_matrix = x[:, :48].reshape(2, 3, 48), np.array([[[3], [0], [7]]])  # one class for both matrices
+        got = self.run_op("op=cross_entropy(x, t) dtype=(f32,i64)", [cube, of_matrix])
+        self.assert_near(got, cross_entropy(cube.reshape(6, 48).astype(F64), np.tile(of_matrix.reshape(3, 1), (2, 1))).reshape(2, 3),
+                         "f32", 4, 50)
         infinite = np.array([[np.inf, 0, 1], [-np.inf, 0, 1], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
         loss = self.run_op("op=cross_entropy(x, t) dtype=(f32,i64)", [infinite, np.array([[1], [2], [0]])])
         self.assertEqual(np.isnan(loss).tolist(), [True, False, True])
@@ -426,6 +434,14 @@ class Reductions(KilnTest):
     def test_bad_input(self):
         x = self.save("x.npy", self.values((3, 4, 5), "f32"))
         out = self.path("out.npy")
+        for spec, option, words in (("op=sum(x) axis=0", "--axis=1", "the spec has axis=0, and --axis is given"),
+                                    ("op=sum(x) keep=0", "--keep", "the spec has keep=0, and --keep is given"),
+                                    ("op=softmax layout=(row)", "--axis=-1",
+                                     "the shapes of the inputs give layout=(full): leave layout=(row) out")):
+            with self.subTest(spec=spec):
+                self.assert_bad(["run", spec, option, "--in", x, "--out", out], words)
+        self.assert_bad(["run", "op=cross_entropy", "--in", x, "--in", self.save("t.npy", np.arange(5)), "--out", out],
+                        "cross_entropy takes a column as t, of one element for each row")
         for spec, words in (("op=sum(x) axis=1 template=rows", "template rows takes an axis that is not followed by"),
                             ("op=sum(x) template=columns", "template columns takes an axis that is followed by"),
                             ("op=sum(x) axis=3", "none of the 3 dimensions"),

@@ -148,6 +148,12 @@ static const struct {
       "op, character 7: unknown op 'ad': relu6, hardtanh, scale, add, fma, blend or turn; --define-op "
       "(kiln_op_define) defines others" },
     { "x", "'x' is an array: write an op of it, such as copy" },
+    { "x y", "op, character 3: unexpected 'y' behind the expression" },
+    { "x[0]", "op, character 2: unexpected '[0]' behind the expression" },
+    { "summ(x)", "unknown op 'summ': did you mean sum?" },
+    { "maxx(x)", "unknown op 'maxx': did you mean max?" },
+    { "expp(x)", "unknown op 'expp': did you mean exp?" },
+    { "cumsm(x)", "unknown op 'cumsm': did you mean cumsum?" },
     { "x(1)",
       "unknown op 'x': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) defines others" },
     { "3", "the expression takes no array" },
@@ -253,8 +259,8 @@ static const struct {
     { "within(x)", "unknown op 'within': relu6, hardtanh, scale, add, fma, blend or turn; --define-op (kiln_op_define) "
                    "defines others" },
     { "x + within", "op, character 5: 'within' cannot name an array: it is a word of the language" },
-    { "x = y", "'x' is an array: write an op of it, such as copy" },
-    { "x where y = 1", "'x' is an array: write an op of it, such as copy" },
+    { "x = y", "op, character 3: unexpected '= y' behind the expression" },
+    { "x where y = 1", "op, character 3: unexpected 'where y = 1' behind the expression" },
     { "\x01\xfeqqq\n", "expected a value at '\?\?qqq?'" },
     { "a_name_that_is_much_longer_than_forty_characters",
       "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma, blend or turn; "

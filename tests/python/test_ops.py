@@ -122,6 +122,7 @@ class Ops(unittest.TestCase):
         self.assertEqual((step.inputs, step.scalars), (("p", "g"), ("rate",)))
         self.assertEqual(repr(step), "kiln.op('p - ?rate * g')")
         self.assertIs(step, kiln.op("p - ?rate * g"))
+        self.assertIs(step, kiln.op("op=p - ?rate * g"))
 
     def test_refusals(self):
         x, add = values(8), kiln.op("x + y")
@@ -129,6 +130,12 @@ class Ops(unittest.TestCase):
         refused(kiln.Error, "a value is missing at the end", kiln.op, "x +")
         refused(kiln.Error, "did you mean hardsigmoid?", kiln.op, "hardsigmod(x)")
         refused(TypeError, "expected a text, got NoneType", kiln.op, None)
+        refused(TypeError, "expected a text, got list", kiln.op, ["x"])
+        refused(TypeError, "expected a text, got NoneType", kiln.define_template, None)
+        refused(ValueError, "the text has no op", kiln.op, "")
+        scaled = kiln.op("x * ?by")
+        for wrong in ("a", 10**400, None):
+            refused(TypeError, r"kiln.op('x * ?by'): by is no number: ", lambda: scaled(x, by=wrong))
         refused(ValueError, "NUL", kiln.op, "x + y\0 + z")
         refused(ValueError, "NUL", kiln.define_op, "nul(x) = x\0")
         refused(TypeError, "out has no arrays", lambda: add(x, x, out=()))
@@ -225,6 +232,16 @@ class Ops(unittest.TestCase):
         np.testing.assert_allclose(mean(x, t), losses.sum() / 4, rtol=1e-14)
         np.testing.assert_allclose(kiln.op("cross_entropy(x, t) reduce=sum keep=1")(x, t), [[losses.sum()]], rtol=1e-14)
         np.testing.assert_allclose(kiln.op("x * ?by reduce=mean")(x, by=3), 3 * x.mean(), rtol=1e-14)
+        for square, classes in ((x[:5], [3, 0, 4, -100, 1]), (x, t[:, 0])):  # without the axis, as PyTorch has them
+            classes = np.array(classes)
+            np.testing.assert_array_equal(mean(square, classes), mean(square, classes[:, None]))
+            np.testing.assert_array_equal(mean.gradients(square, classes), mean.gradients(square, classes[:, None]))
+        kiln.define_op("python_shift(x, column c) = x * c - max(x)")
+        shifted = kiln.op("python_shift(x, c)")
+        by_column, = shifted.gradients(x[:5], x[:5, 0], wanted=["c"])
+        np.testing.assert_allclose(by_column, x[:5].sum(1), rtol=1e-14)
+        self.assert_refused(TypeError, "the gradient of c takes it with the extent 1", shifted.gradients, x.reshape(2, 3, 5), x[:3, :1],
+                            wanted=["c"])
         every, = kiln.op("cross_entropy(x, t)").gradients(x, t)
         got, = mean.gradients(x, t, grad=np.array(2.0))
         np.testing.assert_allclose(got, 2 * every / 4, rtol=1e-13)

@@ -48,8 +48,8 @@ class ThroughCtypes(KilnTest):
         from kiln import _library
         if self.in_c and _library._call is None:
             self.skipTest("no Python.h")
-        kiln.op.cache_clear()
-        self.addCleanup(kiln.op.cache_clear)
+        kiln._ops._op.cache_clear()
+        self.addCleanup(kiln._ops._op.cache_clear)
         patch = unittest.mock.patch.object(_library, "_call", _library._call if self.in_c else None)
         patch.start()
         self.addCleanup(patch.stop)

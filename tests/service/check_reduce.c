@@ -277,6 +277,58 @@ START_TEST(test_reduce__no_column_over_a_row_or_a_matrix)
 }
 END_TEST
 
+/* A column lacks the axis or has the extent 1 there, also where its shape would broadcast as a row. */
+START_TEST(test_reduce__a_column_without_the_axis)
+{
+    static const struct {
+        const char *text;
+        uint32_t ndim, of_column;
+        int64_t shape[3], column[3];
+        bool refused;
+    } cases[] = {
+        { "op=shifted(x,c)", 2, 1, { B, B }, { B }, false },
+        { "op=shifted(x,c)", 2, 2, { B, B }, { B, 1 }, false },
+        { "op=shifted(x,c) axis=0", 2, 1, { B, B }, { B }, false },
+        { "op=shifted(x,c)", 3, 2, { A, B, C }, { A, B }, false },
+        { "op=shifted(x,c) axis=1", 3, 2, { A, B, C }, { A, C }, false },
+        { "op=shifted(x,c) axis=1", 3, 3, { A, B, C }, { A, 1, C }, false },
+        { "op=shifted(x,c) axis=(0,1)", 3, 1, { A, B, C }, { C }, false },
+        { "op=shifted(x,c)", 3, 2, { A, 1, C }, { A, 1 }, false },
+        { "op=shifted(x,c)", 2, 1, { B, 1 }, { B }, false },
+        { "op=shifted(x,c)", 2, 2, { B, 1 }, { B, 1 }, false },
+        { "op=shifted(x,c)", 1, 0, { B }, { 0 }, false },
+        { "op=shifted(x,c)", 2, 1, { A, B }, { B }, true },
+        { "op=shifted(x,c)", 2, 2, { B, B }, { 1, B }, true },
+        { "op=shifted(x,c)", 2, 2, { B, B }, { B, B }, true },
+    };
+    ck_assert_int_eq(kiln_op_define(service, "shifted(x, column c) = sum(x) + c", &report), KILN_OK);
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        const kiln_tensor ins[] = { tensor(x, cases[k].shape, cases[k].ndim),
+                                    tensor(y, cases[k].column, cases[k].of_column) };
+        kiln_output found;
+        size_t count;
+        const kiln_status status = kiln_apply_outputs(&found, 1, &count, service, cases[k].text, ins, 2, &report);
+        ck_assert_msg(status == (cases[k].refused ? KILN_ESPEC : KILN_OK), "%zu: %s", k, report.message);
+        ck_assert(!cases[k].refused || strstr(report.message, "shifted takes a column as c") != NULL);
+        const kiln_tensor result = tensor(out, found.shape, found.ndim),
+                          sum = tensor(out + ALL / 2, found.shape, found.ndim);
+        const char *axis = strchr(cases[k].text, ' ');
+        char sums[64];
+        snprintf(sums, sizeof(sums), "op=sum(x)%s", axis != NULL ? axis : "");
+        for (int call = 0; call < 2 && !cases[k].refused; call++) { /* the second finds the kernel in the table */
+            ck_assert_msg(kiln_apply(service, cases[k].text, &result, 1, ins, 2, NULL, 0, NULL, &report) == KILN_OK,
+                          "%zu: %s", k, report.message);
+            ck_assert_int_eq(kiln_apply(service, sums, &sum, 1, ins, 1, NULL, 0, NULL, &report), KILN_OK);
+            int rows = 1;
+            for (uint32_t d = 0; d < found.ndim; d++)
+                rows *= (int)found.shape[d];
+            for (int i = 0; i < rows; i++)
+                ck_assert_msg(out[i] == out[ALL / 2 + i] + y[i], "%zu: row %d", k, i);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_reduce__results_of_both_kinds)
 {
     float most[A * B];
@@ -614,6 +666,7 @@ Suite *kiln_test_service_reduce_suite(void)
     tcase_add_test(tcase, test_reduce__a_column_in_place);
     tcase_add_test(tcase, test_reduce__the_first_of_two_columns_in_place);
     tcase_add_test(tcase, test_reduce__no_column_over_a_row_or_a_matrix);
+    tcase_add_test(tcase, test_reduce__a_column_without_the_axis);
     tcase_add_test(tcase, test_reduce__results_of_both_kinds);
     tcase_add_test(tcase, test_reduce__an_input_as_result);
     tcase_add_test(tcase, test_reduce__inputs_broadcast);

@@ -445,10 +445,17 @@ static bool reduces_axis(const run_job *job)
 
 /* Of an op that reduces: rows, with the axis as columns, whose template follows from their length. Dimensions behind
  * the axis take the template columns. */
-static int settle_rows(run_job *job, const npy_array *const *inputs, size_t count)
+static int settle_rows(run_job *job)
 {
-    const char *axis = kiln_spec_field(job->spec, "axis");
-    int status = broadcast_find_rows(&job->common, inputs, count, axis);
+    npy_array *inputs[ARGVALUES_ARGS];
+    bool columns[ARGVALUES_ARGS];
+    size_t count = 0;
+    for (size_t i = 0; i < job->count; i++)
+        if (is_read(&job->arrays[i])) {
+            columns[count] = job->arrays[i].param->column;
+            inputs[count++] = &job->arrays[i].npy;
+        }
+    int status = broadcast_find_rows(&job->common, inputs, columns, count, kiln_spec_field(job->spec, "axis"));
     if (status)
         return status;
     job->broadcasts = job->reduces = true;
@@ -460,6 +467,10 @@ static int settle_rows(run_job *job, const npy_array *const *inputs, size_t coun
         return fail(STATUS_USAGE, "template %s takes an axis that is %sfollowed by other dimensions", template,
                     followed ? "not " : "");
     const uint64_t sizes[] = { common->rows, common->cols, common->inner };
+    const char *layout = kiln_spec_field(job->spec, "layout");
+    if (*layout && strcmp(layout, common->layout) != 0)
+        return fail(STATUS_USAGE, "the shapes of the inputs give layout=%s: leave layout=%s out", common->layout,
+                    layout);
     memcpy(job->values.sizes, sizes, sizeof(sizes));
     job->values.bound[0] = job->values.bound[1] = job->values.bound[2] = true;
     return change_spec(job, need_format("%slayout=%s axis= keep= n=%" PRIu64 "x%" PRIu64,
@@ -474,14 +485,14 @@ static int settle_broadcast(run_job *job)
     const npy_array *inputs[ARGVALUES_ARGS];
     size_t count = 0;
     bool same = true;
+    if (reduces_axis(job))
+        return settle_rows(job);
     for (size_t i = 0; i < job->count; i++)
         if (is_read(&job->arrays[i]))
             inputs[count++] = &job->arrays[i].npy;
     for (size_t i = 1; i < count; i++)
         same = same && npy_same_shape(inputs[i], inputs[0]);
     const char *template = kiln_spec_field(job->spec, "template");
-    if (reduces_axis(job))
-        return settle_rows(job, inputs, count);
     if (same || (*template && strcmp(template, "elementwise") != 0))
         return STATUS_DONE;
     int status = broadcast_find(&job->common, inputs, count);
@@ -616,8 +627,9 @@ static int get_kernel(run_job *job)
 /* The bytes that a launch reads or writes. */
 static uint64_t array_bytes(const run_job *job, const run_array *array)
 {
-    const uint64_t elements = job->common.rows * job->common.cols * job->common.inner;
-    return job->common.expands && is_read(array) ? elements * array->npy.element_size : array->npy.bytes;
+    if (job->common.expands && is_read(array))
+        return broadcast_expanded(&job->common, &array->npy, array->param->column);
+    return array->npy.bytes;
 }
 
 static int read_array(const run_job *job, run_array *array)
@@ -629,7 +641,7 @@ static int read_array(const run_job *job, run_array *array)
         own ? npy_read(&array->npy, own)
             : fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", array->npy.path, array->npy.bytes);
     if (!status)
-        broadcast_expand(&job->common, &array->npy, own, array->host);
+        broadcast_expand(&job->common, &array->npy, array->param->column, own, array->host);
     free(own);
     return status;
 }
@@ -825,14 +837,25 @@ static int refuse_reduce(run_job *job)
     return result;
 }
 
+/* An option that is a field of the spec, where the spec has none. */
+static int set_field(run_job *job, const char *field, const char *value)
+{
+    const char *given = kiln_spec_field(job->spec, field);
+    if (value == NULL || strcmp(given, value) == 0)
+        return STATUS_DONE;
+    if (*given)
+        return fail(STATUS_USAGE, "the spec has %s=%s, and --%s is given", field, given, field);
+    return change_spec(job, need_format("%s=%s", field, value));
+}
+
 static int compute(run_job *job)
 {
     kiln_status parsed = kiln_spec_parse(&job->spec, job->session->service, job->args->spec, &job->session->report);
     int status = parsed ? refuse(job, parsed) : STATUS_DONE;
-    if (!status && job->args->axis)
-        status = change_spec(job, need_format("axis=%s", job->args->axis));
-    if (!status && job->args->keep)
-        status = change_spec(job, "keep=1");
+    if (!status)
+        status = set_field(job, "axis", job->args->axis);
+    if (!status)
+        status = set_field(job, "keep", job->args->keep ? "1" : NULL);
     if (!status)
         status = refuse_reduce(job);
     if (!status)

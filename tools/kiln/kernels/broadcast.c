@@ -14,12 +14,16 @@ static uint64_t extent_of(const npy_array *array, uint32_t d, uint32_t dimension
     return d < missing ? 1 : array->shape[d - missing];
 }
 
-static int find_shape(broadcast *out, const npy_array *const *arrays, size_t count)
+static void count_dimensions(broadcast *out, const npy_array *const *arrays, size_t count)
 {
     out->dimensions = 0;
     for (size_t i = 0; i < count; i++)
         if (arrays[i]->dimensions > out->dimensions)
             out->dimensions = arrays[i]->dimensions;
+}
+
+static int find_shape(broadcast *out, const npy_array *const *arrays, size_t count)
+{
     for (uint32_t d = 0; d < out->dimensions; d++) {
         const npy_array *other = NULL; /* whose extent is not 1 */
         for (size_t i = 0; i < count; i++) {
@@ -54,6 +58,7 @@ int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
 {
     uint64_t elements = 0, extents[2] = { 1, 1 };
     bool has[2][BROADCAST_ARRAYS] = { { false } };
+    count_dimensions(out, arrays, count);
     int groups = 0, status = find_shape(out, arrays, count);
     if (!status)
         status = count_elements(out, &elements);
@@ -110,37 +115,84 @@ static int find_axis(broadcast *common, const char *axis)
     return STATUS_DONE;
 }
 
+static bool in_axis(const broadcast *common, uint32_t d)
+{
+    return d >= common->axis && d < common->axis_end;
+}
+
+static bool has_one_along_axis(const broadcast *common, const npy_array *array)
+{
+    bool one = true;
+    for (uint32_t d = common->axis; d < common->axis_end; d++)
+        one = one && extent_of(array, d, common->dimensions) == 1;
+    return one;
+}
+
+/* Whether an array has the shape of another one, `of`, without the axis. */
+static bool lacks_axis(const broadcast *common, const npy_array *array, const npy_array *of)
+{
+    const uint32_t along = common->axis_end - common->axis;
+    if (of->dimensions != common->dimensions || array->dimensions + along != common->dimensions)
+        return false;
+    for (uint32_t d = 0, next = 0; d < common->dimensions; d++)
+        if (!in_axis(common, d) && array->shape[next++] != of->shape[d])
+            return false;
+    return true;
+}
+
+/* Gives a column that lacks the axis the extent 1 there. */
+static void settle_column(const broadcast *common, npy_array *column, const npy_array *const *arrays,
+                          const bool *columns, size_t count)
+{
+    const uint32_t along = common->axis_end - common->axis;
+    bool lacks = false;
+    for (size_t i = 0; i < count; i++)
+        lacks = lacks || (!columns[i] && lacks_axis(common, column, arrays[i]));
+    for (uint32_t d = common->dimensions; lacks && d-- > common->axis;)
+        column->shape[d] = d < common->axis_end ? 1 : column->shape[d - along];
+    column->dimensions = lacks ? common->dimensions : column->dimensions;
+}
+
 /* The word of an array; NULL where it has a part of the axis, or of the other dimensions. */
-static const char *word_of(const broadcast *common, const npy_array *array)
+static const char *word_of(const broadcast *common, const npy_array *array, bool is_column)
 {
     bool one[2] = { true, true }, all[2] = { true, true };
     for (uint32_t d = 0; d < common->dimensions; d++) {
-        const int part = d >= common->axis && d < common->axis_end;
+        const int part = in_axis(common, d);
         const uint64_t extent = extent_of(array, d, common->dimensions);
         one[part] = one[part] && extent == 1;
         all[part] = all[part] && extent == common->shape[d];
     }
-    return (one[0] || all[0]) && (one[1] || all[1]) ? layout_of(all[0], all[1]) : NULL;
+    const bool has_axis = all[1] && !(one[1] && is_column);
+    return (one[0] || all[0]) && (one[1] || all[1]) ? layout_of(all[0], has_axis) : NULL;
 }
 
-int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis)
+int broadcast_find_rows(broadcast *out, npy_array *const *arrays, const bool *columns, size_t count, const char *axis)
 {
+    const npy_array *const *read = (const npy_array *const *)arrays;
     uint64_t elements = 0;
-    int status = find_shape(out, arrays, count);
+    count_dimensions(out, read, count);
+    int status = find_axis(out, axis);
+    for (size_t i = 0; i < count && !status; i++)
+        if (columns[i])
+            settle_column(out, arrays[i], read, columns, count);
+    if (!status)
+        status = find_shape(out, read, count);
     if (!status)
         status = count_elements(out, &elements);
-    if (!status)
-        status = find_axis(out, axis);
     if (status)
         return status;
     out->rows = out->cols = out->inner = 1;
     for (uint32_t d = 0; d < out->dimensions; d++)
         *(d < out->axis ? &out->rows : d < out->axis_end ? &out->cols : &out->inner) *= out->shape[d];
     for (size_t i = 0; i < count; i++)
-        out->expands = out->expands || !word_of(out, arrays[i]);
+        out->expands = out->expands || !word_of(out, arrays[i], columns[i]);
     char *layout = need_copy("");
     for (size_t i = 0; i < count; i++)
-        text_append(&layout, ",", "%s", out->expands ? "full" : word_of(out, arrays[i]));
+        text_append(&layout, ",", "%s",
+                    !out->expands                                      ? word_of(out, arrays[i], columns[i])
+                    : columns[i] && has_one_along_axis(out, arrays[i]) ? "column"
+                                                                       : "full");
     out->layout = need_format("(%s)", layout);
     return STATUS_DONE;
 }
@@ -148,14 +200,21 @@ int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t c
 typedef struct expanding {
     const broadcast *common;
     const npy_array *array;
+    bool is_column;
 } expanding;
+
+/* The extent to which dimension d is repeated. */
+static uint64_t repeated_extent(const expanding *e, uint32_t d)
+{
+    return e->is_column && in_axis(e->common, d) ? 1 : e->common->shape[d];
+}
 
 /* The bytes of what stands behind dimension d, in the array or as it is repeated. */
 static uint64_t block_bytes(const expanding *e, uint32_t d, bool repeated)
 {
     uint64_t bytes = e->array->element_size;
     for (uint32_t i = d + 1; i < e->common->dimensions; i++)
-        bytes *= repeated ? e->common->shape[i] : extent_of(e->array, i, e->common->dimensions);
+        bytes *= repeated ? repeated_extent(e, i) : extent_of(e->array, i, e->common->dimensions);
     return bytes;
 }
 
@@ -167,14 +226,21 @@ static void expand_from(const expanding *e, uint32_t d, const char *from, char *
         return;
     }
     uint64_t own = extent_of(e->array, d, e->common->dimensions), step = block_bytes(e, d, true);
-    for (uint64_t i = 0; i < own && e->common->shape[d] > 0; i++)
+    const uint64_t all = repeated_extent(e, d);
+    for (uint64_t i = 0; i < own && all > 0; i++)
         expand_from(e, d + 1, from + i * block_bytes(e, d, false), to + i * step);
-    for (uint64_t i = own; i < e->common->shape[d]; i++)
+    for (uint64_t i = own; i < all; i++)
         memcpy(to + i * step, to, step);
 }
 
-void broadcast_expand(const broadcast *common, const npy_array *array, const void *from, void *to)
+uint64_t broadcast_expanded(const broadcast *common, const npy_array *array, bool is_column)
 {
-    const expanding e = { common, array };
+    const uint64_t cols = is_column && has_one_along_axis(common, array) ? 1 : common->cols;
+    return common->rows * cols * common->inner * array->element_size;
+}
+
+void broadcast_expand(const broadcast *common, const npy_array *array, bool is_column, const void *from, void *to)
+{
+    const expanding e = { common, array, is_column && has_one_along_axis(common, array) };
     expand_from(&e, 0, from, to);
 }

@@ -24,10 +24,14 @@ typedef struct broadcast {
 int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count);
 
 /* The same for an op that reduces the dimensions of `axis`, "-1", "(1,2)" or "all", and "" for the last one: these are
- * the columns. */
-int broadcast_find_rows(broadcast *out, const npy_array *const *arrays, size_t count, const char *axis);
+ * the columns of rows. `columns` says which arrays the op takes as a column. One that lacks the axis gets the extent 1
+ * there. */
+int broadcast_find_rows(broadcast *out, npy_array *const *arrays, const bool *columns, size_t count, const char *axis);
 
-/* Writes the elements of an array, as the common shape repeats them. */
-void broadcast_expand(const broadcast *common, const npy_array *array, const void *from, void *to);
+/* The bytes of the elements of an array, as the common shape repeats them; of a column not along the axis. */
+uint64_t broadcast_expanded(const broadcast *common, const npy_array *array, bool is_column);
+
+/* Writes these elements. */
+void broadcast_expand(const broadcast *common, const npy_array *array, bool is_column, const void *from, void *to);
 
 #endif

@@ -1,6 +1,7 @@
 """Gradients of ops. The library derives an op, and sums over dimensions along which an input was broadcast are made here."""
 
 import ctypes
+import math
 from ctypes import byref, c_void_p
 
 from ._blocks import dense_strides, find_outputs_with_axis, make_block
@@ -51,5 +52,14 @@ def gradients(op, kind, inputs, grads, numbers, wanted):
         found = op.gradients_by_key[key] = Gradient(op, facts, wanted)
     results = found.op(*found.fit(kind, grads), *inputs, **dict(zip(found.op.scalars, numbers)))
     results = results if isinstance(results, tuple) else (results,)
-    chosen = [array for k, array in enumerate(inputs) if wanted >> k & 1]
-    return [kind.fit(result, array) for result, array in zip(results, chosen)]
+    chosen = [(k, array) for k, array in enumerate(inputs) if wanted >> k & 1]
+    return [_fit(kind, op, k, result, array) for result, (k, array) in zip(results, chosen)]
+
+
+def _fit(kind, op, k, result, array):
+    """The gradient of input k in its type and shape. A column may lack the axis, which the gradient has."""
+    if op.columns[k] and result.ndim > array.ndim:
+        if math.prod(result.shape) != math.prod(array.shape):
+            raise TypeError(f"{op}: the gradient of {op.inputs[k]} takes it with the extent 1 along the axis")
+        result = kind.reshape(result, array.shape)
+    return kind.fit(result, array)

@@ -55,7 +55,8 @@ Source = _struct(
     cuda_headers=c_int, defines=_Texts, define_count=c_size_t, options=_Texts, option_count=c_size_t)
 _Request = _struct(spec=c_void_p, source=c_void_p, device=c_void_p)
 Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)
-_Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32)
+_Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32, dims=c_uint32, shape=c_char_p * 4,
+                 follows_dtype=c_int, in_place=c_int, column=c_int)
 _Signature = _struct(sizes=_Texts, size_count=c_size_t, params=POINTER(POINTER(_Param.func)), param_count=c_size_t,
                      grid=c_char_p * 3, counts=c_int)
 _KernelInfo = _struct(name=c_char_p, symbol=c_char_p, spec=c_char_p, device=c_char_p, origin=c_int,
@@ -206,13 +207,18 @@ def params(signature):
     return [signature.contents.params[i].contents for i in range(signature.contents.param_count)]
 
 
-def text_bytes(text):
-    """A text as the library takes it, which ends at a NUL."""
+def as_text(text):
+    """The text, which is a str and has no NUL: the library's end there."""
     if not isinstance(text, str):
         raise TypeError(f"expected a text, got {type(text).__name__}")
     if "\0" in text:
         raise ValueError("the text has a NUL character")
-    return text.encode()
+    return text
+
+
+def text_bytes(text):
+    """A text as the library takes it."""
+    return as_text(text).encode()
 
 
 def spec_params(text):
@@ -221,7 +227,8 @@ def spec_params(text):
     must(lib.kiln_spec_parse(byref(spec), session().service, text, mine.pointer))
     try:
         must(lib.kiln_spec_signature(byref(signature), spec, mine.pointer))
-        return [(param.name.decode(), param.role) for param in params(signature)], bool(signature.contents.counts)
+        return ([(param.name.decode(), param.role, bool(param.column)) for param in params(signature)],
+                bool(signature.contents.counts))
     finally:
         lib.kiln_spec_free(spec)
 

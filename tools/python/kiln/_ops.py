@@ -11,8 +11,8 @@ from . import _arrays
 from ._arrays import find_torch, kind_of
 from ._blocks import TENSOR, WORDS, dense_strides, find_outputs, make_block
 from ._gradients import PLANS_MAX, gradients
-from ._library import (EALIGN, EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, calls_of, define, lib, mine, must, parts_of,
-                       session, spec_params, text_bytes)
+from ._library import (EALIGN, EINVAL, EOP, ROLE_IN, ROLE_SCALAR, Error, as_text, calls_of, define, lib, mine, must,
+                       parts_of, session, spec_params, text_bytes)
 
 
 class Plan:
@@ -91,10 +91,13 @@ class Op:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        if not text.strip():
+            raise ValueError("the text has no op")
         self.spec = b"op=" + text_bytes(text)
         params, self.counts = spec_params(self.spec)
-        self.inputs = tuple(name for name, role in params if role == ROLE_IN)
-        self.scalars = tuple(name for name, role in params if role == ROLE_SCALAR)
+        self.inputs = tuple(name for name, role, _ in params if role == ROLE_IN)
+        self.columns = tuple(column for _, role, column in params if role == ROLE_IN)
+        self.scalars = tuple(name for name, role, _ in params if role == ROLE_SCALAR)
         self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
         self.pack = struct.Struct(f"@{self.scalar_count}d").pack
         self._plans, self.gradients_by_key = {}, {}
@@ -183,7 +186,14 @@ class Op:
             raise TypeError(f"{self} takes {self.input_count} arrays, got {len(inputs)}")
         if missing:
             raise TypeError(f"{self} misses {', '.join(missing)}")
-        return tuple(arrays[name] for name in self.inputs), tuple(float(arrays[name]) for name in self.scalars)
+        return tuple(arrays[name] for name in self.inputs), tuple(
+            self._number(name, arrays[name]) for name in self.scalars)
+
+    def _number(self, name, value):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{self}: {name} is no number: {error}") from None
 
     def gradients(self, /, *inputs: Any, grad: Any = None, wanted: "Optional[Sequence[str]]" = None,
                   **named: Any) -> "tuple[Any, ...]":
@@ -268,20 +278,23 @@ class Op:
         return results
 
 
-@functools.lru_cache(maxsize=None)
+_op = functools.lru_cache(maxsize=None)(Op)
+
+
 def op(text: str) -> Op:
     """Returns a function of arrays that computes an op.
 
     text: an op of docs/ops.md, "hardtanh(-1,1)", or an expression, "gelu(x + b) * gate". Fields of a spec may follow,
-    such as "softmax axis=0". `?name` is a number that each call gives by name.
+    such as "softmax axis=0"; "op=softmax" of C and the command is the same op. `?name` is a number that each call gives by name.
 
     The function takes arrays of NumPy, PyTorch, CuPy or JAX, by place in the order of the op, or by name. They broadcast, and
     types are promoted, as in PyTorch. It returns a new array, a tuple where the op has several outputs, or `out`. On a
     GPU it runs on PyTorch's current stream of the tensors' device. The first call for types, a kind of layout and a
     device finds the kernel in Kiln's cache or compiles it.
 
-    Raises kiln.Error with Kiln's message and the compiler's log; TypeError for other arguments."""
-    return Op(text)
+    Raises kiln.Error with Kiln's message and the compiler's log; TypeError for other arguments, and ValueError where they
+    are of the right type."""
+    return _op(as_text(text).removeprefix("op="))
 
 
 def define_op(definition: str) -> None:
@@ -294,5 +307,5 @@ def define_template(text: str, cpu_text: "Optional[str]" = None) -> None:
     """Defines a template for the process from a .cu text and that of its cpu twin; op("relu6 template=NAME") takes it.
 
     The kernel runs with the rights of the process: define only trusted text. docs/templates.md has the declarations."""
-    define(lambda service: must(lib.kiln_template_define(service.service, text.encode(), cpu_text and cpu_text.encode(),
-                                                         None, mine.pointer)))
+    texts = text_bytes(text), None if cpu_text is None else text_bytes(cpu_text)
+    define(lambda service: must(lib.kiln_template_define(service.service, *texts, None, mine.pointer)))

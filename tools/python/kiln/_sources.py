@@ -11,7 +11,8 @@ from ctypes import addressof, c_char_p, c_void_p, sizeof
 from typing import Any, Callable, Optional, Sequence, Union
 
 from ._arrays import kind_of
-from ._library import ARG_VALUE, Arg, Grid, Source, get_function, get_source, lib, mine, must, session
+from ._library import (ARG_VALUE, Arg, Grid, Source, as_text, get_function, get_source, lib, mine, must, session,
+                       text_bytes)
 
 _HOST_HEADER = re.compile(r'^\s*#\s*include\s*[<"]((?:torch|ATen|c10|pybind11)/[^>"]*)', re.MULTILINE)
 _ADVICE = ("Kiln compiles code for the GPU only: leave the C++ wrapper out and launch its kernel from Python, "
@@ -146,7 +147,9 @@ def load_inline(name: str, cuda_sources: "_Texts", functions: "Optional[_Texts]"
     launched by module.scale(grid, block, *arguments, shared=0, stream=None) or module.scale[grid, block](*arguments).
     Arrays go as pointers, as they lie in memory; an int as an integer and a float as floating point of the parameter's
     size: write 2.0 for a float. Other keywords of torch's function have no effect; C++ is refused."""
-    text = cuda_sources if isinstance(cuda_sources, str) else "\n".join(cuda_sources)
+    if not isinstance(cuda_sources, (str, list, tuple)):
+        raise TypeError(f"cuda_sources is a text or several, got {type(cuda_sources).__name__}")
+    text = as_text(cuda_sources) if isinstance(cuda_sources, str) else "\n".join(map(as_text, cuda_sources))
     included = _HOST_HEADER.search(text)
     if cpp_sources or included:
         raise RuntimeError(f"load_inline: {f'{name} includes {included[1]}' if included else 'cpp_sources was given'}. "
@@ -157,7 +160,7 @@ def load_inline(name: str, cuda_sources: "_Texts", functions: "Optional[_Texts]"
         if value and _NO_EFFECT[key]:
             warnings.warn(f"load_inline: {key} has no effect: {_NO_EFFECT[key]}", stacklevel=2)
     flags = [flag for flag in extra_cuda_cflags or () if not re.fullmatch("-O[0-3]?", flag)]  # nvcc's, for the host
-    source = Source(name=f"{name}.cu".encode(), text=text.encode())
+    source = Source(name=text_bytes(f"{name}.cu"), text=text.encode())
     keep = []
     for field, values in {"function": [functions] if isinstance(functions, str) else functions or (), "option": flags,
                           "include_dir": extra_include_paths or ()}.items():
