@@ -87,7 +87,8 @@ class Op:
 
     text: str
     inputs: "tuple[str, ...]"   # the names of its arrays
-    scalars: "tuple[str, ...]"  # and of the numbers that each call gives
+    columns: "tuple[bool, ...]"  # which of these it takes as columns, of one element for each row
+    scalars: "tuple[str, ...]"  # the names of the numbers that each call gives
 
     def __init__(self, text: str) -> None:
         self.text = text
