@@ -373,12 +373,17 @@ static kiln_status check_portable(const kiln__fields *spec, kiln_report *report)
 
 static kiln_status fill(kiln__fields *out, const kiln__target *target, kiln_report *report)
 {
-    if (!kiln__axis_same(&out->axis, &kiln__axis_last) || out->keep || out->reduce != KILN__TOTAL_NONE)
+    if (out->reduce != KILN__TOTAL_NONE)
+        return FAIL(
+            report, KILN_ESPEC,
+            "reduce= is for tensors (kiln_apply): a kernel gives the values of rows, and another their total, by "
+            "the specs of kiln_apply_parts");
+    if (!kiln__axis_same(&out->axis, &kiln__axis_last) || out->keep)
         return FAIL(report, KILN_ESPEC,
-                    out->op_set && out->op->reductions == 0 && out->reduce == KILN__TOTAL_NONE
+                    out->op_set && out->op->reductions == 0
                         ? "axis and keep are for ops that reduce or scan an axis, and this one does not"
-                        : "axis, keep and reduce are for tensors (kiln_apply): a kernel reduces the columns of rows, "
-                          "or with template=columns the second of three dimensions");
+                        : "axis and keep are for tensors (kiln_apply): a kernel reduces the columns of rows, or with "
+                          "template=columns the second of three dimensions");
     if (!out->op_set && kiln__template_takes_op(out->template))
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
     out->template_set = true;

@@ -211,8 +211,8 @@ START_TEST(test_rows__refusals_name_the_reason)
         { "op=cumsum(c)+x layout=(column,full)", "cumsum scans an axis, and its argument has one value in each row" },
         { "op=cross_entropy layout=(full,row)", "cross_entropy takes a column as t" },
         { "op=2*cross_entropy(x,y+z) layout=(full,column,full)", "cross_entropy takes a column as t" },
-        { "op=softmax axis=0", "axis, keep and reduce are for tensors" },
-        { "op=sum(x) keep=1", "axis, keep and reduce are for tensors" },
+        { "op=softmax axis=0", "axis and keep are for tensors" },
+        { "op=sum(x) keep=1", "axis and keep are for tensors" },
         { "op=sum(bitwise_and(x,y)) dtype=f32", "takes whole numbers, and gets those of f32" },
     };
     static const struct {
