@@ -239,9 +239,10 @@ class OnCpuInC(OnCpu):
         now = sys.getrefcount(x), sys.getrefcount(makers), sys.getrefcount(None)
         self.assertEqual(held[:2], now[:2])
         self.assertLess(abs(held[2] - now[2]), 100)
+        arguments = ((2,), (1,), torch.float32)
         for _ in range(100):
-            op._calls.keep((x, x), 0, None, ((makers, None),), (1, 1, 1))
-            self.assertEqual(sys.getrefcount(makers), held[1] + 1)  # that of the plan
+            op._calls.keep((x, x), 0, None, ((makers, arguments),), (1, 1, 1))
+            self.assertEqual((sys.getrefcount(makers), sys.getrefcount(arguments)), (held[1], 3))  # one of the plan
 
     def test_what_is_wrong_with_a_plan(self):
         from kiln import _library

@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum { INPUTS_MAX = 8, OUTPUTS_MAX = 8, SCALARS_MAX = 8, DIMS_MAX = 8, TYPES_MAX = 16, PLANS = 64 };
-enum { NO_INPUT = -1 };
 
 /* ---- The exchange table, as DLPack 1.3 has it */
 
@@ -166,8 +165,8 @@ typedef struct plan {
     kiln_device *device;
     PyObject *current; /* f(): the index of the device whose default stream NULL is; None: there is one device */
     size_t outputs;
-    PyObject *make[OUTPUTS_MAX]; /* f(the input of[k]) makes the result k, or f() where that is NO_INPUT */
-    Py_ssize_t of[OUTPUTS_MAX];
+    PyObject *make[OUTPUTS_MAX], *arguments[OUTPUTS_MAX]; /* a function of these makes result k, */
+    Py_ssize_t of[OUTPUTS_MAX];                           /* or of the input of[k] where they are NULL */
     kiln_dtype dtypes[OUTPUTS_MAX + INPUTS_MAX];
     facts key;
 } plan;
@@ -201,7 +200,7 @@ static void release(plan *p)
     if (p == NULL || --p->uses > 0)
         return;
     for (size_t k = 0; k < p->outputs; k++)
-        Py_DECREF(p->make[k]);
+        Py_DECREF(p->make[k]), Py_XDECREF(p->arguments[k]);
     Py_DECREF(p->current);
     PyMem_Free(p);
 }
@@ -237,10 +236,11 @@ static bool take_makers(plan *p, PyObject *makers, Py_ssize_t inputs)
             return false;
         Py_INCREF(p->make[k]);
         p->outputs++;
-        p->of[k] = of == Py_None ? NO_INPUT : PyLong_AsSsize_t(of);
+        p->arguments[k] = PyTuple_Check(of) ? Py_NewRef(of) : NULL;
+        p->of[k] = PyTuple_Check(of) ? 0 : PyLong_AsSsize_t(of);
         if (PyErr_Occurred())
             return false;
-        if (of != Py_None && (p->of[k] < 0 || p->of[k] >= inputs))
+        if (p->of[k] < 0 || p->of[k] >= inputs)
             return PyErr_SetString(PyExc_ValueError, "no such input"), false;
     }
     return true;
@@ -250,8 +250,8 @@ PyDoc_STRVAR(keep_doc,
              "keep(inputs, device, current, makers, codes)\n--\n\n"
              "Keeps how calls with such inputs run, unless their type is unknown.\n\n"
              "device: the address of the kiln_device. current: f(), the index of the device whose default stream is\n"
-             "0, or None. makers: for each result a pair (f, i): f(inputs[i]) makes it, or f() where i is None.\n"
-             "codes: the numbers of the types of the results and of the inputs.");
+             "0, or None. makers: for each result a pair (f, arguments) or (f, i): f(*arguments) makes it, or\n"
+             "f(inputs[i]). codes: the numbers of the types of the results and of the inputs.");
 
 static PyObject *calls_keep(PyObject *object, PyObject *args)
 {
@@ -315,8 +315,9 @@ static bool find_stream(void **out, const plan *p, const exchange *table, const 
 static bool make_results(PyObject **results, dl_tensor *views, const plan *p, const exchange *table, PyObject *inputs)
 {
     for (size_t k = 0; k < p->outputs; k++) {
-        PyObject *input = p->of[k] == NO_INPUT ? NULL : PyTuple_GetItem(inputs, p->of[k]);
-        results[k] = PyObject_CallFunctionObjArgs(p->make[k], input, NULL); /* NULL ends the arguments */
+        results[k] = p->arguments[k] != NULL
+                         ? PyObject_CallObject(p->make[k], p->arguments[k])
+                         : PyObject_CallFunctionObjArgs(p->make[k], PyTuple_GetItem(inputs, p->of[k]), NULL);
         if (results[k] == NULL || table->read(results[k], &views[k]) != 0)
             return false;
     }

@@ -1,7 +1,6 @@
 """Arrays of other libraries: their types, shapes, strides and memory as Kiln takes them."""
 
 import contextlib
-import functools
 import os
 import sys
 import threading
@@ -129,8 +128,8 @@ class NumPy(Arrays):
         return array.__array_interface__["data"][0]
 
     def maker(self, code, shape, inputs):
-        """A function that makes a result, and the number of the input that it takes, or None."""
-        return functools.partial(self.module.empty, shape, self.dtypes[code]), None
+        """A function that makes a result, and its arguments, or the number of the input that it takes."""
+        return self.module.empty, (shape, self.dtypes[code])
 
     def ones_like(self, array):
         return self.module.ones_like(array)

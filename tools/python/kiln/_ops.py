@@ -55,7 +55,7 @@ class Plan:
         numbers = op.pack(*numbers) if numbers else None
         if self.copies:
             inputs = list(map(kind.contiguous, inputs))
-        results = outs or [make() if i is None else make(inputs[i]) for make, i in self.make]
+        results = outs or [make(*of) if isinstance(of, tuple) else make(inputs[of]) for make, of in self.make]
         words, outs_at, ins_at, _ = self.blocks.get(get_ident()) or self._new_block()
         i = 0
         for array in results:
@@ -100,6 +100,7 @@ class Op:
         self.columns = tuple(column for _, role, column in params if role == ROLE_IN)
         self.scalars = tuple(name for name, role, _ in params if role == ROLE_SCALAR)
         self.input_count, self.scalar_count = len(self.inputs), len(self.scalars)
+        self._plain_count = -1 if self.scalar_count > 0 else self.input_count  # of arguments that need no names
         self.pack = struct.Struct(f"@{self.scalar_count}d").pack
         self._plans, self.gradients_by_key = {}, {}
         self._calls = calls_of(self.spec, self.input_count, self.scalar_count)
@@ -117,7 +118,7 @@ class Op:
 
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         numbers = ()
-        if named or len(inputs) != self.input_count or self.scalar_count > 0:
+        if named or len(inputs) != self._plain_count:
             inputs, numbers = self._bind(inputs, named)
         if out is None and not _arrays.is_compiled():
             results = self._run(inputs, numbers)

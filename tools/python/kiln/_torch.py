@@ -177,7 +177,7 @@ class Torch(Arrays):
         dtype, empty_like = self.dtypes[code], self.torch.empty_like
         empty = self.empty[inputs[0].is_cuda]
         if empty is not None and not (self.several and inputs[0].is_cuda):  # it takes the current device
-            return functools.partial(empty, shape, dense_strides(shape), dtype), None
+            return empty, (shape, dense_strides(shape), dtype)
         for i, t in enumerate(inputs):
             if t.shape == shape and t.is_contiguous():  # cheaper than to say what is wanted
                 return empty_like if t.dtype == dtype else functools.partial(empty_like, dtype=dtype), i
