@@ -430,13 +430,10 @@ static const char *op_name_at(const void *data, size_t i)
 static void refuse_callee(binder *b, kiln__word name)
 {
     kiln__quote quoted = kiln__word_quote(name);
-    if (!b->scope->free) {
-        FAIL(b, name.text, "unknown function or op '%s': %s", quoted.text,
-             kiln__word_hint_function(name, callee_at, b->scope).text);
-        return;
-    }
     kiln__hint hint = kiln__word_hint_function(name, callee_at, b->scope);
-    if (hint.text[strlen(hint.text) - 1] == '?')
+    if (!b->scope->free)
+        FAIL(b, name.text, "unknown function or op '%s': %s", quoted.text, hint.text);
+    else if (hint.text[strlen(hint.text) - 1] == '?')
         FAIL(b, name.text, "unknown op '%s': %s", quoted.text, hint.text);
     else
         FAIL(b, name.text, "unknown op '%s': %s; --define-op (kiln_op_define) defines others", quoted.text,

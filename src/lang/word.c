@@ -146,11 +146,9 @@ static bool repeats_letter(const char *word, const char *other)
  * rsqrt and sqrt, sinh and sin. */
 static bool is_slip(const char *word, const char *candidate)
 {
-    size_t length = strlen(word), distance = kiln__text_distance(word, candidate);
-    return distance == 0 || repeats_letter(word, candidate) ||
-           (word[0] == candidate[0] && distance <= (length < 5   ? 0u
-                                                    : length < 8 ? 1u
-                                                                 : 2u));
+    const size_t length = strlen(word), most = length < 5 ? 0 : length < 8 ? 1 : 2;
+    const size_t distance = kiln__text_distance(word, candidate);
+    return distance == 0 || repeats_letter(word, candidate) || (word[0] == candidate[0] && distance <= most);
 }
 
 static kiln__hint make_hint(kiln__word word, bool (*is_meant)(const char *word, const char *candidate),

@@ -546,14 +546,17 @@ static void find_lacking(const building *b, reducing *r)
                 r->lacking |= 1u << (k - first);
 }
 
-static kiln_status find_rows(const building *b, reducing *r, const kiln__along *along)
+/* `along` is NULL where the op reduces no axis. */
+static kiln_status find_shape(const building *b, reducing *r, const kiln__along *along)
 {
     count_dims(b, r);
-    r->columns = along->columns;
-    const kiln_status status = find_axis(b, r, &along->axis);
-    if (status != KILN_OK)
-        return status;
-    find_lacking(b, r);
+    if (along != NULL) {
+        const kiln_status status = find_axis(b, r, &along->axis);
+        if (status != KILN_OK)
+            return status;
+        r->columns = along->columns;
+        find_lacking(b, r);
+    }
     return find_common(b, r);
 }
 
@@ -762,7 +765,7 @@ kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_
     kiln_status status = begin(&b, out, outs, out_count, ins, in_count, placed, report);
     out->kind = KILN__LOOP_REDUCED;
     if (status == KILN_OK)
-        status = find_rows(&b, &r, along);
+        status = find_shape(&b, &r, along);
     if (status == KILN_OK)
         status = find_first(&b, &r);
     for (uint32_t k = 0; k < out->outputs && status == KILN_OK; k++)
@@ -781,14 +784,10 @@ kiln_status kiln__loop_inputs(kiln__inputs *out, const kiln_tensor *ins, size_t 
     if (!are_few(1, in_count))
         return fail_counts(1, in_count, report);
     kiln_status status = begin(&b, &loop, NULL, 0, ins, in_count, false, report);
-    if (status == KILN_OK && along != NULL)
-        status = find_rows(&b, &r, along);
+    if (status == KILN_OK)
+        status = find_shape(&b, &r, along);
     if (status == KILN_OK && along != NULL)
         status = find_first(&b, &r);
-    if (status == KILN_OK && along == NULL) {
-        count_dims(&b, &r);
-        status = find_common(&b, &r);
-    }
     if (status != KILN_OK)
         return status;
     out->ndim = r.ndim;

@@ -231,13 +231,9 @@ void kiln__spec_varies(const kiln__fields *spec, bool out[KILN__REAL_NODES_MAX])
 }
 
 /* An input of one value for a row is not reduced: a hint says which. */
-static kiln_status check_reduction(const kiln__fields *spec, const kiln__real_node *node, kiln_report *report)
+static kiln_status check_reduction(const kiln__real_node *node, const bool *varies, kiln_report *report)
 {
-    bool varies[KILN__REAL_NODES_MAX];
-    if (node->kind != KILN__REAL_REDUCTION)
-        return KILN_OK;
-    kiln__spec_varies(spec, varies);
-    if (varies[node->args[0]])
+    if (node->kind != KILN__REAL_REDUCTION || varies[node->args[0]])
         return KILN_OK;
     return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                       "%s %s an axis, and its argument has one value in each row: layout is column or one",
@@ -246,14 +242,11 @@ static kiln_status check_reduction(const kiln__fields *spec, const kiln__real_no
 }
 
 /* A column that varies along the axis would make the results others. */
-static kiln_status check_columns(const kiln__fields *spec, const kiln__real_node *node, kiln_report *report)
+static kiln_status check_columns(const kiln__fields *spec, const kiln__real_node *node, const bool *varies,
+                                 kiln_report *report)
 {
     const kiln__op *op = node->kind == KILN__REAL_OP ? kiln__op_at(&spec->catalog->ops, node->index) : NULL;
-    bool varies[KILN__REAL_NODES_MAX];
-    if (op == NULL || op->columns == 0)
-        return KILN_OK;
-    kiln__spec_varies(spec, varies);
-    for (uint32_t j = 0; j < op->inputs; j++)
+    for (uint32_t j = 0; op != NULL && j < op->inputs; j++)
         if ((op->columns >> j & 1) != 0 && varies[node->args[j]])
             return kiln__fail(
                 report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
@@ -281,13 +274,15 @@ static kiln_status check_step(const kiln__fields *spec, const kiln__real_node *n
 kiln_status kiln__spec_check_numbers(const kiln__fields *spec, kiln_report *report)
 {
     kiln__typing typing;
+    bool varies[KILN__REAL_NODES_MAX];
     kiln_status status = KILN_OK;
     kiln__spec_type(spec, &typing);
+    kiln__spec_varies(spec, varies);
     for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
         status = check_step(spec, &spec->op->nodes[i], (kiln__dtype)typing.in[i], report);
     for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
-        status = check_reduction(spec, &spec->op->nodes[i], report);
+        status = check_reduction(&spec->op->nodes[i], varies, report);
     for (uint32_t i = 0; i < spec->op->count && status == KILN_OK; i++)
-        status = check_columns(spec, &spec->op->nodes[i], report);
+        status = check_columns(spec, &spec->op->nodes[i], varies, report);
     return status;
 }

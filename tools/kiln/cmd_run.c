@@ -445,16 +445,8 @@ static bool reduces_axis(const run_job *job)
 
 /* Of an op that reduces: rows, with the axis as columns, whose template follows from their length. Dimensions behind
  * the axis take the template columns. */
-static int settle_rows(run_job *job)
+static int settle_rows(run_job *job, npy_array *const *inputs, const bool *columns, size_t count)
 {
-    npy_array *inputs[ARGVALUES_ARGS];
-    bool columns[ARGVALUES_ARGS];
-    size_t count = 0;
-    for (size_t i = 0; i < job->count; i++)
-        if (is_read(&job->arrays[i])) {
-            columns[count] = job->arrays[i].param->column;
-            inputs[count++] = &job->arrays[i].npy;
-        }
     int status = broadcast_find_rows(&job->common, inputs, columns, count, kiln_spec_field(job->spec, "axis"));
     if (status)
         return status;
@@ -482,14 +474,16 @@ static int settle_rows(run_job *job)
  * computes it, or these are repeated while they are read. */
 static int settle_broadcast(run_job *job)
 {
-    const npy_array *inputs[ARGVALUES_ARGS];
+    npy_array *inputs[ARGVALUES_ARGS];
+    bool columns[ARGVALUES_ARGS], same = true;
     size_t count = 0;
-    bool same = true;
-    if (reduces_axis(job))
-        return settle_rows(job);
     for (size_t i = 0; i < job->count; i++)
-        if (is_read(&job->arrays[i]))
+        if (is_read(&job->arrays[i])) {
+            columns[count] = job->arrays[i].param->column;
             inputs[count++] = &job->arrays[i].npy;
+        }
+    if (reduces_axis(job))
+        return settle_rows(job, inputs, columns, count);
     for (size_t i = 1; i < count; i++)
         same = same && npy_same_shape(inputs[i], inputs[0]);
     const char *template = kiln_spec_field(job->spec, "template");

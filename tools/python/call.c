@@ -199,8 +199,10 @@ static void release(plan *p)
 {
     if (p == NULL || --p->uses > 0)
         return;
-    for (size_t k = 0; k < p->outputs; k++)
-        Py_DECREF(p->make[k]), Py_XDECREF(p->arguments[k]);
+    for (size_t k = 0; k < p->outputs; k++) {
+        Py_DECREF(p->make[k]);
+        Py_XDECREF(p->arguments[k]);
+    }
     Py_DECREF(p->current);
     PyMem_Free(p);
 }

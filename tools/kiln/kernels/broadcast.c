@@ -14,7 +14,7 @@ static uint64_t extent_of(const npy_array *array, uint32_t d, uint32_t dimension
     return d < missing ? 1 : array->shape[d - missing];
 }
 
-static void count_dimensions(broadcast *out, const npy_array *const *arrays, size_t count)
+static void count_dimensions(broadcast *out, npy_array *const *arrays, size_t count)
 {
     out->dimensions = 0;
     for (size_t i = 0; i < count; i++)
@@ -22,7 +22,7 @@ static void count_dimensions(broadcast *out, const npy_array *const *arrays, siz
             out->dimensions = arrays[i]->dimensions;
 }
 
-static int find_shape(broadcast *out, const npy_array *const *arrays, size_t count)
+static int find_shape(broadcast *out, npy_array *const *arrays, size_t count)
 {
     for (uint32_t d = 0; d < out->dimensions; d++) {
         const npy_array *other = NULL; /* whose extent is not 1 */
@@ -54,7 +54,7 @@ static int count_elements(const broadcast *common, uint64_t *out)
 }
 
 /* Neighbouring dimensions are one where the same arrays have them. */
-int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count)
+int broadcast_find(broadcast *out, npy_array *const *arrays, size_t count)
 {
     uint64_t elements = 0, extents[2] = { 1, 1 };
     bool has[2][BROADCAST_ARRAYS] = { { false } };
@@ -120,9 +120,10 @@ static bool in_axis(const broadcast *common, uint32_t d)
     return d >= common->axis && d < common->axis_end;
 }
 
-static bool has_one_along_axis(const broadcast *common, const npy_array *array)
+/* Whether an array of an op that reduces is a column. Else it is refused later where the op takes it as one. */
+static bool lies_as_column(const broadcast *common, const npy_array *array, bool is_column)
 {
-    bool one = true;
+    bool one = is_column;
     for (uint32_t d = common->axis; d < common->axis_end; d++)
         one = one && extent_of(array, d, common->dimensions) == 1;
     return one;
@@ -141,8 +142,8 @@ static bool lacks_axis(const broadcast *common, const npy_array *array, const np
 }
 
 /* Gives a column that lacks the axis the extent 1 there. */
-static void settle_column(const broadcast *common, npy_array *column, const npy_array *const *arrays,
-                          const bool *columns, size_t count)
+static void settle_column(const broadcast *common, npy_array *column, npy_array *const *arrays, const bool *columns,
+                          size_t count)
 {
     const uint32_t along = common->axis_end - common->axis;
     bool lacks = false;
@@ -169,15 +170,14 @@ static const char *word_of(const broadcast *common, const npy_array *array, bool
 
 int broadcast_find_rows(broadcast *out, npy_array *const *arrays, const bool *columns, size_t count, const char *axis)
 {
-    const npy_array *const *read = (const npy_array *const *)arrays;
     uint64_t elements = 0;
-    count_dimensions(out, read, count);
+    count_dimensions(out, arrays, count);
     int status = find_axis(out, axis);
     for (size_t i = 0; i < count && !status; i++)
         if (columns[i])
-            settle_column(out, arrays[i], read, columns, count);
+            settle_column(out, arrays[i], arrays, columns, count);
     if (!status)
-        status = find_shape(out, read, count);
+        status = find_shape(out, arrays, count);
     if (!status)
         status = count_elements(out, &elements);
     if (status)
@@ -190,9 +190,9 @@ int broadcast_find_rows(broadcast *out, npy_array *const *arrays, const bool *co
     char *layout = need_copy("");
     for (size_t i = 0; i < count; i++)
         text_append(&layout, ",", "%s",
-                    !out->expands                                      ? word_of(out, arrays[i], columns[i])
-                    : columns[i] && has_one_along_axis(out, arrays[i]) ? "column"
-                                                                       : "full");
+                    !out->expands                                ? word_of(out, arrays[i], columns[i])
+                    : lies_as_column(out, arrays[i], columns[i]) ? "column"
+                                                                 : "full");
     out->layout = need_format("(%s)", layout);
     return STATUS_DONE;
 }
@@ -235,12 +235,12 @@ static void expand_from(const expanding *e, uint32_t d, const char *from, char *
 
 uint64_t broadcast_expanded(const broadcast *common, const npy_array *array, bool is_column)
 {
-    const uint64_t cols = is_column && has_one_along_axis(common, array) ? 1 : common->cols;
+    const uint64_t cols = lies_as_column(common, array, is_column) ? 1 : common->cols;
     return common->rows * cols * common->inner * array->element_size;
 }
 
 void broadcast_expand(const broadcast *common, const npy_array *array, bool is_column, const void *from, void *to)
 {
-    const expanding e = { common, array, is_column && has_one_along_axis(common, array) };
+    const expanding e = { common, array, lies_as_column(common, array, is_column) };
     expand_from(&e, 0, from, to);
 }

@@ -21,7 +21,7 @@ typedef struct broadcast {
 /* Finds the common shape, and the fewest dimensions in which the arrays have all or one of its elements. Returns
  * STATUS_DONE, or after a message STATUS_USAGE: the shapes do not go together; or STATUS_FAILED: no memory holds the
  * common shape. */
-int broadcast_find(broadcast *out, const npy_array *const *arrays, size_t count);
+int broadcast_find(broadcast *out, npy_array *const *arrays, size_t count);
 
 /* The same for an op that reduces the dimensions of `axis`, "-1", "(1,2)" or "all", and "" for the last one: these are
  * the columns of rows. `columns` says which arrays the op takes as a column. One that lacks the axis gets the extent 1
