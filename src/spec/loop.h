@@ -54,10 +54,10 @@ typedef struct kiln__along {
 /* Makes the loop of tensors for an op that reduces an axis: rows, with the axis as columns, and the elements behind it
  * as a third dimension where there are several. The inputs broadcast to one shape. An output has this shape, or the
  * same without the axis, or with the extent 1 there; its layout is KILN__LAYOUT_FULL or KILN__LAYOUT_COLUMN. A column
- * may have the shape of another input without the axis. It is no row or full array where the axis has one element.
- * Outputs are contiguous, and inputs along the axis and behind it. Where an input has a part of the dimensions before
- * the axis, or gaps there, the outer ones of these become batches. Of memory and `placed` the same holds. The count is
- * not 0 where only the axis has no elements.
+ * may have the shape of another input without the axis. Where the axis has one element its layout is still
+ * KILN__LAYOUT_COLUMN or _ONE. Outputs are contiguous, and inputs along the axis and behind it. Where an input has a
+ * part of the dimensions before the axis, or gaps there, the outer ones of these become batches. Of memory and `placed`
+ * the same holds. The count is not 0 where only the axis has no elements.
  * Errors: those of kiln__loop_make; KILN_EINVAL also where tensors do not lie so. */
 kiln_status kiln__loop_make_rows(kiln__loop *out, const kiln_tensor *outs, size_t out_count, const kiln_tensor *ins,
                                  size_t in_count, const kiln__along *along, bool placed, kiln_report *report);
