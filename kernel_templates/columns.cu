@@ -12,16 +12,18 @@
 //! let      lines   = max(n_hint / cols_hint, 1)                        -- columns of all slabs
 //! let      kept    = cols_hint * max(full, 1)                          -- elements of a column, of all inputs
 //! let      folds   = fold_bytes * walks                                -- bytes of the folds of all walks
-//! let      keeps   = sm > 0 && folds <= 256 && bytes <= 4 && full_out > 0 && fold_stages > 1 && !scans && kept <= (sm < 90 ? 1024 : bytes == 4 ? 8192 : 2048) -- whether threads keep a column
-//! let      threads = pow2(cores * 3 / 4) * (scans || fold_bytes > 8 ? 1024 : 2048) -- that fill a GPU
-//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), keeps ? 8 / max(bytes, 2) : max(1, min(8, pow2(256 / folds)))) -- elements per memory access
-//! param    across 1,2,4,8,16,32 = keeps ? (lines < 256 * vector ? 4 : bytes == 4 ? 16 : 8) : folds <= 256 && lines / (16 * vector) >= (scans ? 64 : 256) ? 16 : lines / (8 * vector) >= 16 ? 8 : 4 -- threads of a block along the last dimension
+//! let      halves  = sm > 0 && folds <= 256 && bytes == 4 && full_out > 0 && fold_stages > 1 && !scans -- whether words of 8 bytes are faster: several folds beside the values of the results
+//! let      keeps   = halves && kept <= (sm < 90 ? 1024 : 8192)           -- whether threads keep a column
+//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), halves ? 2 : max(1, min(8, pow2(256 / folds)))) -- elements per memory access
+//! let      beside  = lines * bytes >= (full_out > 0 && !halves ? 16384 : 65536) ? 256 : lines * bytes >= 1024 ? 128 : 64 -- bytes of a place of the axis that a block reads
+//! param    across 1,2,4,8,16,32 = keeps ? (lines < 512 ? 4 : 16) : min(32, beside / (vector * bytes)) -- threads of a block along the last dimension
 //! let      tiles   = max(lines / (across * vector), 1)                 -- of the columns, each of one cluster
-//! let      down    = min(threads / tiles, cols_hint * across / 4)      -- threads of a tile
-//! let      small   = tiles <= 16 || down < threads / tiles             -- a few tiles, or a short axis
-//! param    block  32,64,128,256,512,1024 = max(32, min(min(pow2(cols_hint * across / 4), scans ? min(2048 / vector, 1024) : keeps || small ? 512 : 1024), min(keeps ? (kept > 1024 ? 256 : 512) : max(256, pow2(down / 2 + 1)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1)))) -- threads per block
+//! let      half    = scans || fold_bytes > 16 && !halves               -- whether 512 threads take the registers of a multiprocessor
+//! let      threads = pow2(cores * 3 / 4) * (half || tiles <= 16 ? 512 : 1024) -- that fill a GPU, and no more than clusters of a few tiles can
+//! let      down    = min(max(threads / tiles, full_out > 0 ? (half ? 512 : 1024) : 256), cols_hint * across / 4) -- threads of a tile: few tiles at once find their elements in the L2 cache again
+//! param    block  32,64,128,256,512,1024 = max(32, min(min(pow2(cols_hint * across / 4), keeps || half ? 512 : 1024), min(keeps ? (kept > 1024 ? 256 : 512) : max(256, pow2(down / 2 + 1)), pow2(524288 / (vector * fold_bytes * ((walks - scans) * across + scans * 32)) + 1)))) -- threads per block
 //! let      room    = max(256 / (vector * max(bytes, 4) * max(full, 1)), 1) -- places of the axis whose elements fit a thread's registers
-//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, pow2(keeps ? (cols_hint * across + block * room - 1) / (block * room) : max(1, down / block / (scans || small || down <= 2 * block ? 1 : 2)))) -- blocks that share the axis
+//! param    cluster 1,2,4,8,16 = sm < 90 ? 1 : min(16, keeps ? pow2((cols_hint * across + block * room - 1) / (block * room)) : min(8192 / block, pow2(down / block / 2 + 1))) -- blocks that share the axis
 //! let      own     = (cols_hint * across + cluster * block - 1) / (cluster * block) -- places of the axis for each thread
 //! param    elems  0..64 = keeps && own <= room ? own : 0               -- places of the axis that a thread keeps; 0: it walks over the axis once for each stage
 //! require  cluster == 1 || sm >= 90                                     -- clusters of blocks need sm_90
@@ -94,32 +96,32 @@ template <typename F> KILN_FN void kiln_gather(F *f)
         f[j] = parts[KILN_CLUSTER > 1 ? KILN_WARPS + 1 : KILN_WARPS][own + j];
 }
 
-/* Of input k: the elements that it has for whole columns; those that a thread keeps; those of the thread's columns at a
- * place of the axis; and an element of either. */
+/* Of input k: the elements that it has for whole columns; those of the thread's columns at the places of the axis that
+ * it keeps, or whose loads start together; those of one place; and an element of either. */
 #define KILN_COLUMNS(k)                                                            \
     KILN_TYPE(k) c##k[KILN_VECTOR];                                                \
     for (unsigned j = 0; j < KILN_VECTOR; j++)                                     \
         c##k[j] = KILN_LAYOUT##k == KILN_LAYOUT_COLUMN ? x##k[line + side(j)]      \
                   : KILN_LAYOUT##k == KILN_LAYOUT_ONE  ? x##k[0]                   \
                                                        : (KILN_TYPE(k))0;
-#define KILN_KEPT(k) kiln_lanes<KILN_TYPE(k)> h##k[kept && KILN_LAYOUT##k == KILN_LAYOUT_FULL ? KILN_ELEMS : 1];
-#define KILN_READ(k, to)                                                                                 \
-    if (words)                                                                                           \
-        to.word = *(const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + begin + at * inner + side(0)); \
-    else                                                                                                 \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) to.lane[j] = x##k[begin + at * inner + side(j)];
-#define KILN_KEEP(k)                          \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) { \
-        KILN_READ(k, h##k[m])                 \
-    }
-#define KILN_WORD(k)                                  \
-    kiln_lanes<KILN_TYPE(k)> w##k;                    \
-    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL && kept) { \
-        w##k.word = h##k[m].word;                     \
-    } else if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) {  \
-        KILN_READ(k, w##k)                            \
-    } else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW)     \
-        w##k.lane[0] = x##k[at];
+#define KILN_HELD(k)         \
+    kiln_lanes<KILN_TYPE(k)> \
+        h##k[KILN_LAYOUT##k == KILN_LAYOUT_FULL || (KILN_LAYOUT##k == KILN_LAYOUT_ROW && !kept) ? held : 1];
+#define KILN_LOAD(k)                                                                                                  \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) {                                                                         \
+        if (words)                                                                                                    \
+            h##k[m].word = *(const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(x##k + begin + at * inner + side(0)); \
+        else                                                                                                          \
+            _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) h##k[m].lane[j] =                            \
+                x##k[begin + at * inner + side(j)];                                                                   \
+    } else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW && !kept)                                                            \
+        h##k[m].lane[0] = x##k[at];
+#define KILN_WORD(k)                            \
+    kiln_lanes<KILN_TYPE(k)> w##k;              \
+    if (KILN_LAYOUT##k == KILN_LAYOUT_FULL)     \
+        w##k.word = h##k[m].word;               \
+    else if (KILN_LAYOUT##k == KILN_LAYOUT_ROW) \
+        w##k.lane[0] = kept ? x##k[at] : h##k[m].lane[0];
 #undef KILN_ELEMENT
 #define KILN_ELEMENT(k)                                              \
     KILN_VALUE(k, KILN_LAYOUT##k == KILN_LAYOUT_FULL  ? w##k.lane[j] \
@@ -145,12 +147,34 @@ template <typename F> KILN_FN void kiln_gather(F *f)
         out##k[line + side(j)] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_OF_COLUMN, 0, &row[j])); \
     }
 
-/* The places of the axis that a thread takes, one at a time. In place of one behind the axis it takes place 0, and then
- * forgets it: without branches a compiler keeps the values that stages and outputs share. */
-#define KILN_EACH_PLACE for (unsigned long long m = 0, i = from; kept ? m < KILN_ELEMS : i < to; m++, i += step)
-#define KILN_PLACE                    \
-    const bool real = !kept || i < to; \
-    const unsigned long long at = KILN_IN_ORDER(real ? i : 0);
+/* A statement for each place of the axis that a thread takes: places i, i + step, ... below `to`. Where the thread keeps
+ * them, all are in registers, and in place of one behind the axis it takes place 0 and then forgets it: without branches
+ * a compiler keeps the values that stages and outputs share. Where it walks, the loads of `held` places start together:
+ * a compiler does not move them there where branches or stores stand between. */
+#define KILN_PLACES(n) _Pragma("unroll") for (unsigned long long m = 0, i = n; m < held; m++, i += step)
+#define KILN_LOAD_PLACES(n, order)                                         \
+    KILN_PLACES(n)                                                         \
+    {                                                                      \
+        const unsigned long long at = order(i < to ? i : kept ? 0 : n);    \
+        KILN_ALL(KILN_LOAD)                                                \
+    }
+#define KILN_EACH_PLACE(order, ...)                                       \
+    for (unsigned long long n = from; kept || n < to; n += held * step) { \
+        if (!kept) {                                                      \
+            KILN_LOAD_PLACES(n, order)                                    \
+        }                                                                 \
+        KILN_PLACES(n)                                                    \
+        {                                                                 \
+            const bool real = i < to;                                     \
+            const unsigned long long at = order(real ? i : 0);            \
+            if (kept || real) {                                           \
+                KILN_ALL(KILN_WORD)                                       \
+                __VA_ARGS__                                               \
+            }                                                             \
+        }                                                                 \
+        if (kept)                                                         \
+            break;                                                        \
+    }
 
 #define KILN_TAKE_PLACE(f)                     \
     {                                          \
@@ -159,14 +183,9 @@ template <typename F> KILN_FN void kiln_gather(F *f)
         if (!real)                             \
             f = last;                          \
     }
-#define KILN_TAKE_PLACES(f)                                                          \
+#define KILN_TAKE_PLACES(f)                                                            \
     _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0); \
-    _Pragma("unroll taken") KILN_EACH_PLACE                                          \
-    {                                                                                \
-        KILN_PLACE                                                                   \
-        KILN_ALL(KILN_WORD)                                                          \
-        _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE_PLACE(f[j]) \
-    }
+    KILN_EACH_PLACE(KILN_IN_ORDER, _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) KILN_TAKE_PLACE(f[j]))
 #define KILN_COLUMN_STAGE(s)                                                                             \
     {                                                                                                    \
         kiln_folds##s f[KILN_VECTOR];                                                                    \
@@ -175,10 +194,18 @@ template <typename F> KILN_FN void kiln_gather(F *f)
         _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_finish(&f[j], 0, &row[j], cols); \
     }
 
+/* The place of the axis that a thread takes as its i-th, in the walks of stages and in that of results. The latter goes
+ * backwards: the L2 cache still has the end of the axis. */
 #if !defined(KILN_SCANS)
-#define KILN_IN_ORDER(i) (i)
+#define KILN_IN_ORDER(i)  (i)
+#define KILN_OUT_ORDER(i) (kept ? (i) : cols - 1 - (i))
+#define KILN_SCAN_PLACE
 #else
-#define KILN_IN_ORDER(i) (KILN_REVERSE ? cols - 1 - (i) : (i))
+#define KILN_IN_ORDER(i)  (KILN_REVERSE ? cols - 1 - (i) : (i))
+#define KILN_OUT_ORDER(i) KILN_IN_ORDER(i)
+#define KILN_SCAN_PLACE                                                             \
+    const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j]; \
+    KILN_TAKE_PLACE(f[j])
 
 /* Of the columns of a thread the folds of its part of the axis: in their place those of all parts before it, in the
  * order of the threads along the axis and of the blocks of the cluster. `parts` has a row for each thread along the
@@ -224,13 +251,27 @@ KILN_FN void kiln_scan_parts(kiln_folds_scan *f)
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long outer, unsigned long long cols, \
         unsigned long long inner KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
+#define KILN_STORE_PLACE                                         \
+    KILN_ALL_OUT(KILN_OUT_WORDS)                                 \
+    _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) \
+    {                                                            \
+        KILN_SCAN_PLACE                                          \
+        KILN_ALL_OUT(KILN_OUT_ELEMENTS)                          \
+    }                                                            \
+    if (real) {                                                  \
+        KILN_ALL_OUT(KILN_PUT_WORDS)                             \
+    }
+
+/* Loads that start together: each costs registers, and so threads. */
+constexpr unsigned kiln_ahead = (0 KILN_ALL(KILN_IS_WHOLE)) > 1 ? 2 : 4;
+
 /* A block has KILN_TILE columns, and a thread KILN_VECTOR of them: a word, or one of every KILN_ACROSS, which
  * neighbouring threads read together. Of the axis a thread has every KILN_DOWN-th place of its block's share, or, of a
  * scan, a part. It keeps the elements in registers, or reads them for each stage and the results. Threads without a
  * column of their own read another one and store nothing. */
 template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
 {
-    constexpr unsigned taken = kept ? KILN_ELEMS : 4; /* places of an unrolled loop */
+    constexpr unsigned held = kept ? KILN_ELEMS : kiln_ahead;
     const unsigned rank = blockIdx.x % KILN_CLUSTER, across = threadIdx.x % KILN_ACROSS;
     const unsigned long long tiles = (inner + (KILN_TILE - 1)) / KILN_TILE, tile = blockIdx.x / KILN_CLUSTER,
                              slab = tile / tiles, left = (tile - slab * tiles) * KILN_TILE,
@@ -244,21 +285,16 @@ template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
     const unsigned long long part = (cols + (KILN_CLUSTER * KILN_DOWN - 1)) / (KILN_CLUSTER * KILN_DOWN),
                              from = first * part < cols ? first * part : cols,
                              to = cols - from < part ? cols : from + part, step = 1;
-    constexpr unsigned stored = taken;
 #else
-    constexpr unsigned stored = kept ? KILN_ELEMS : 2;
     const unsigned long long from = first, to = cols, step = KILN_CLUSTER * KILN_DOWN;
 #endif
     kiln_row row[KILN_VECTOR];
     KILN_ALL(KILN_COLUMNS)
-    KILN_ALL(KILN_KEPT)
+    KILN_ALL(KILN_HELD)
 
-    if (kept)
-#pragma unroll taken
-        KILN_EACH_PLACE {
-            KILN_PLACE
-            KILN_ALL(KILN_KEEP)
-        }
+    if (kept) {
+        KILN_LOAD_PLACES(from, KILN_IN_ORDER)
+    }
     KILN_FOLD_STAGES(KILN_COLUMN_STAGE)
 #if defined(KILN_SCANS)
     kiln_folds_scan f[KILN_VECTOR];
@@ -274,23 +310,7 @@ template <bool words, bool kept> KILN_FN void kiln_reduce(KILN_PARAMETERS)
             if (used(j)) {
                 KILN_ALL_OUT(KILN_PUT_OF_COLUMN)
             }
-#pragma unroll stored
-    KILN_EACH_PLACE {
-        KILN_PLACE
-        KILN_ALL(KILN_WORD)
-        KILN_ALL_OUT(KILN_OUT_WORDS)
-#pragma unroll
-        for (unsigned j = 0; j < KILN_VECTOR; j++) {
-#if defined(KILN_SCANS)
-            const kiln_folds_scan last = f[j], *const before = &last, *const after = &f[j];
-            KILN_TAKE_PLACE(f[j])
-#endif
-            KILN_ALL_OUT(KILN_OUT_ELEMENTS)
-        }
-        if (real) {
-            KILN_ALL_OUT(KILN_PUT_WORDS)
-        }
-    }
+    KILN_EACH_PLACE(KILN_OUT_ORDER, KILN_STORE_PLACE)
     kiln_meet(); /* another block may still read this one's folds */
 }
 

@@ -84,7 +84,8 @@ for part; do
         done
         ;;
     first)
-        rows first 60 --rounds 5 --axis 0 --no-compile --ops softmax,log_softmax,l2_normalize,sum,argmax,norm,cumsum
+        rows sums 30 --rounds 7 --axis 0 --dtypes f32,bf16,f16 --ops sum
+        rows first 60 --rounds 5 --axis 0 --ops argmax,norm,l2_normalize,cumsum,softmax,log_softmax
         ;;
     esac
 done
