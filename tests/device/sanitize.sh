@@ -39,8 +39,8 @@ if ! seq 0 $((parts - 1)) | xargs -P "$(nproc)" -I{} "$rows" cuda:0 0 {} "$parts
 fi
 
 # shellcheck disable=SC2016 # $0 and $1 are of the inner shell: the tool and the part
-for part in $(seq 0 $((parts - 1))); do
-    for tool in racecheck memcheck synccheck; do
+for tool in racecheck memcheck synccheck; do # the longest first
+    for part in $(seq 0 $((parts - 1))); do
         [ -e "$out/$tool.$part.status" ] || echo "$tool $part"
     done
 done | xargs -r -P "$(nproc)" -L 1 bash -c '
