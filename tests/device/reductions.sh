@@ -17,7 +17,7 @@
 #   long    one row of 2^31 + 5 elements; 0.1
 #   own     an expression that is softmax, beside softmax; 0.1
 #   tunes   ten tunes of one shape; 0.3
-#   first   the first axis; 1.5
+#   first   the first axis; 2.5
 set -uo pipefail
 
 usage="usage: tests/device/reductions.sh BUILD [OUT [PART...]]"
