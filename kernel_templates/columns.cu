@@ -91,8 +91,8 @@ constexpr unsigned kiln_full = 0 KILN_ALL(KILN_IS_WHOLE);
 constexpr unsigned kiln_loads = 64 / (KILN_VECTOR * KILN_WIDEST * (kiln_full > 0 ? kiln_full : 1));
 constexpr unsigned kiln_ahead = kiln_loads < 2 ? 2 : kiln_loads > 8 ? 8 : kiln_loads;
 
-/* Of input k: the elements that it has for whole columns; how those of the thread's columns are loaded at place i of a
- * walk; and an element of either. */
+/* Of input k: the elements that it has for whole columns; how those of a thread's columns are loaded at a place of the
+ * axis; and an element of either. */
 #define KILN_COLUMNS(k)                                                            \
     KILN_TYPE(k) c##k[KILN_VECTOR];                                                \
     for (unsigned j = 0; j < KILN_VECTOR; j++)                                     \
@@ -102,7 +102,7 @@ constexpr unsigned kiln_ahead = kiln_loads < 2 ? 2 : kiln_loads > 8 ? 8 : kiln_l
 #undef KILN_FETCH
 #define KILN_FETCH(k)                                                                                      \
     if (KILN_LAYOUT##k == KILN_LAYOUT_FULL) {                                                              \
-        const KILN_TYPE(k) *const place = x##k + begin + at * inner;                                          \
+        const KILN_TYPE(k) *const place = x##k + begin + at * inner;                                       \
         if (words)                                                                                         \
             h##k[m].word = *(const typename kiln_lanes<KILN_TYPE(k)>::word_t *)(place + side(0));          \
         else                                                                                               \
@@ -121,17 +121,17 @@ constexpr unsigned kiln_ahead = kiln_loads < 2 ? 2 : kiln_loads > 8 ? 8 : kiln_l
 #define KILN_OUT_WORDS(k) KILN_IF_FULL(KILN_OUT_LAYOUT##k, kiln_lanes<KILN_RESULT(k)> r##k;)
 #define KILN_OUT_ELEMENTS(k) \
     KILN_IF_FULL(KILN_OUT_LAYOUT##k, r##k.lane[j] = KILN_STORE(k, KILN_RESULT_AT(k, KILN_ELEMENT, at, &row[j]));)
-#define KILN_PUT_WORDS(k)                                                                  \
-    KILN_IF_FULL(                                                                          \
-        KILN_OUT_LAYOUT##k,                                                                \
-        {                                                                                  \
-            const unsigned long long place = begin + at * inner;                           \
-            typedef typename kiln_lanes<KILN_RESULT(k)>::word_t word_t;                    \
-            if (words) {                                                                   \
-                if (used(0))                                                               \
-                    ((word_t *)out##k)[(place + side(0)) / KILN_VECTOR] = r##k.word;       \
+#define KILN_PUT_WORDS(k)                                                                    \
+    KILN_IF_FULL(                                                                            \
+        KILN_OUT_LAYOUT##k,                                                                  \
+        {                                                                                    \
+            const unsigned long long place = begin + at * inner;                             \
+            typedef typename kiln_lanes<KILN_RESULT(k)>::word_t word_t;                      \
+            if (words) {                                                                     \
+                if (used(0))                                                                 \
+                    ((word_t *)out##k)[(place + side(0)) / KILN_VECTOR] = r##k.word;         \
             } else _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) if (used(j)) \
-                out##k[place + side(j)] = r##k.lane[j];                                    \
+                out##k[place + side(j)] = r##k.lane[j];                                      \
         })
 #define KILN_PUT_OF_COLUMN(k)                                                                  \
     if (KILN_OUT_LAYOUT##k == KILN_LAYOUT_COLUMN) {                                            \
@@ -163,41 +163,41 @@ constexpr unsigned kiln_ahead = kiln_loads < 2 ? 2 : kiln_loads > 8 ? 8 : kiln_l
         KILN_ALL(KILN_NEXT)                                        \
         __VA_ARGS__                                                \
     }
-#define KILN_EACH_PLACE(from, to, step, ...)                 \
-    {                                                        \
-        unsigned long long n = from;                         \
-        if (n + (kiln_ahead - 1) * step < to) {              \
-            constexpr unsigned ahead = kiln_ahead;           \
-            KILN_ALL(KILN_AHEAD)                             \
-            KILN_LOAD_PLACES(n, step)                        \
+#define KILN_EACH_PLACE(from, to, step, ...)                  \
+    {                                                         \
+        unsigned long long n = from;                          \
+        if (n + (kiln_ahead - 1) * step < to) {               \
+            constexpr unsigned ahead = kiln_ahead;            \
+            KILN_ALL(KILN_AHEAD)                              \
+            KILN_LOAD_PLACES(n, step)                         \
             for (bool more = true; more; n += ahead * step) { \
-                KILN_ALL(KILN_TAKEN_OVER)                    \
-                more = n + (2 * ahead - 1) * step < to;      \
-                if (more) {                                  \
-                    KILN_LOAD_PLACES(n + ahead * step, step) \
-                }                                            \
-                KILN_USE_PLACES(n, step, __VA_ARGS__)        \
-            }                                                \
-        }                                                    \
-        _Pragma("unroll 1") for (; n < to; n += step)        \
-        {                                                    \
-            constexpr unsigned ahead = 1;                    \
-            KILN_ALL(KILN_AHEAD)                             \
-            KILN_LOAD_PLACES(n, step)                        \
-            KILN_ALL(KILN_TAKEN_OVER)                        \
-            KILN_USE_PLACES(n, step, __VA_ARGS__)            \
-        }                                                    \
+                KILN_ALL(KILN_TAKEN_OVER)                     \
+                more = n + (2 * ahead - 1) * step < to;       \
+                if (more) {                                   \
+                    KILN_LOAD_PLACES(n + ahead * step, step)  \
+                }                                             \
+                KILN_USE_PLACES(n, step, __VA_ARGS__)         \
+            }                                                 \
+        }                                                     \
+        _Pragma("unroll 1") for (; n < to; n += step)         \
+        {                                                     \
+            constexpr unsigned ahead = 1;                     \
+            KILN_ALL(KILN_AHEAD)                              \
+            KILN_LOAD_PLACES(n, step)                         \
+            KILN_ALL(KILN_TAKEN_OVER)                         \
+            KILN_USE_PLACES(n, step, __VA_ARGS__)             \
+        }                                                     \
     }
 #define KILN_TAKE_PLACES(f)                                                                        \
     _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_clear(&f[j], 0);             \
     KILN_EACH_PLACE(from, to, step, _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) { \
         KILN_TAKE_OF(f[j], &row[j], KILN_ELEMENT)                                                  \
     })
-#define KILN_COLUMN_STAGE(s)                                                                             \
-    {                                                                                                    \
-        kiln_folds##s f[KILN_VECTOR];                                                                    \
-        KILN_TAKE_PLACES(f)                                                                              \
-        kiln_gather(f);                                                                                  \
+#define KILN_COLUMN_STAGE(s)                                                                               \
+    {                                                                                                      \
+        kiln_folds##s f[KILN_VECTOR];                                                                      \
+        KILN_TAKE_PLACES(f)                                                                                \
+        kiln_gather(f);                                                                                    \
         _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) kiln_finish(&f[j], 0, &row[j], cols); \
     }
 
