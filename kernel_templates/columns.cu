@@ -10,8 +10,7 @@
 //! arg      inner uint64 = inner
 //! arg      s... f64
 //! let      lines   = max(n_hint / cols_hint, 1)                        -- columns of all slabs
-//! let      folds   = fold_bytes * walks                                -- bytes of the folds of all walks
-//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), max(1, min(8, pow2(96 / folds)))) -- elements per memory access
+//! param    vector 1,2,4,8,16 = min(16 / max(bytes, out_bytes), max(1, min(8, pow2(96 / (fold_bytes * walks))))) -- elements per memory access
 //! let      beside  = lines * bytes >= (full_out > 0 ? 16384 : 65536) ? 256 : lines * bytes >= 1024 ? 128 : 64 -- bytes of a place of the axis that a block reads
 //! param    across 1,2,4,8,16,32 = min(32, beside / (vector * bytes))   -- threads of a block along the last dimension
 //! let      tiles   = max(lines / (across * vector), 1)                 -- of the columns, each of one cluster
@@ -87,7 +86,6 @@ template <typename F> KILN_FN void kiln_gather(F *f)
 }
 
 /* Places of the axis whose loads start together, of 64 bytes. Each costs registers, and so threads. */
-constexpr unsigned kiln_full = 0 KILN_ALL(KILN_IS_WHOLE);
 constexpr unsigned kiln_loads = 64 / (KILN_VECTOR * KILN_WIDEST * (kiln_full > 0 ? kiln_full : 1));
 constexpr unsigned kiln_ahead = kiln_loads < 2 ? 2 : kiln_loads > 8 ? 8 : kiln_loads;
 
@@ -254,6 +252,7 @@ KILN_FN void kiln_scan_parts(kiln_folds_scan *f)
     KILN_EACH_OUT(KILN_OUTPUT), KILN_EACH(KILN_PARAMETER), unsigned long long outer, unsigned long long cols, \
         unsigned long long inner KILN_ALL_SCALARS(KILN_SCALAR_PARAMETER)
 
+/* The statement of the last walk: the results at a place. */
 #define KILN_STORE_PLACE                                         \
     KILN_ALL_OUT(KILN_OUT_WORDS)                                 \
     _Pragma("unroll") for (unsigned j = 0; j < KILN_VECTOR; j++) \

@@ -190,7 +190,6 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAME
 
 /* Words of a thread whose loads start together. Each costs registers, and so threads: where no row is stored, many
  * threads are better than many loads of each. */
-constexpr unsigned kiln_full = 0 KILN_ALL(KILN_IS_WHOLE);
 constexpr unsigned kiln_ahead = !(0 KILN_ALL_OUT(KILN_IS_FULL)) ? 1 : kiln_full > 2 ? 2 : 4;
 constexpr unsigned kiln_unrolled = 4 / kiln_ahead;
 

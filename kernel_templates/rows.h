@@ -207,6 +207,9 @@ template <typename T> KILN_FN void kiln_fetch_shared(kiln_lanes<T> &to, const T 
             to.lane[j] = from[j];
 }
 
+/* The inputs that have all elements: each of their loads costs registers. */
+constexpr unsigned kiln_full = 0 KILN_ALL(KILN_IS_WHOLE);
+
 /* Of input k: the words of a row that a thread loads together, how it does, and one of them. */
 #define KILN_AHEAD(k) kiln_lanes<KILN_TYPE(k)> h##k[KILN_LAYOUT##k <= KILN_LAYOUT_ROW ? ahead : 1];
 #define KILN_FETCH(k)                                                                            \
