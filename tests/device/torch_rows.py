@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from calls import Apply
-from torch_tensors import measure, ratio
+from torch_tensors import measure, plain_copy, ratio
 from triton_rows import triton_call
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
@@ -133,8 +133,7 @@ def case(name, rows, cols, axis, dtype, args):
     if far > 100 * max(torch_far, 1e-6):
         raise SystemExit(f"{name} {dtype} {rows}x{cols}: Kiln's error is {far:.2e}, and PyTorch's {torch_far:.2e}")
     moved = sum(t.numel() * t.element_size() for t in (x, *outs, *others))
-    halves = torch.empty((2, moved // 32 * 16), dtype=torch.uint8, device="cuda")  # of whole words, which are faster
-    calls = {"kiln": call, "copy": lambda: halves[0].copy_(halves[1]), "eager": lambda: function(x, *others)}
+    calls = {"kiln": call, "copy": plain_copy(moved, "cuda"), "eager": lambda: function(x, *others)}
     if not args.no_compile:
         torch._dynamo.reset()
         compiled = torch.compile(function)
