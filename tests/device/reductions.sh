@@ -80,7 +80,7 @@ for part; do
         ;;
     tunes)
         for i in $(seq 10); do
-            step "tune$i" 4 env KILN_CACHE_DIR="$out/tune$i" "$build/tools/kiln" tune 'op=softmax dtype=f32' --size 32768x4096 --budget 5
+            step "tune$i" 16 env KILN_CACHE_DIR="$out/tune$i" "$build/tools/kiln" tune 'op=softmax dtype=f32' --size 32768x4096 --budget 5
         done
         ;;
     first)
