@@ -7,8 +7,8 @@
 # BUILD is a build directory, usually build/static. The cases run in 48 parts, as many at once as there are cores. A part that
 # takes more than PART_SECONDS (default: 600) stops and counts as not run, and so do those that still run SECONDS (default: a
 # day) after the start. With the same OUT and the same build another call runs the parts that did not. The kernels are compiled
-# before, without the tools. Logs go to OUT (default: a temporary directory). With 16 cores and an H200 all
-# takes eight minutes, and racecheck up to four for a part.
+# before, without the tools. Logs go to OUT (default: a temporary directory). With 16 cores and an H200 the whole takes eight
+# minutes, and racecheck up to four for a part.
 #
 # synccheck of compute-sanitizer 2025.3 is wrong about clusters of blocks: where a grid does not fit the GPU at once it may report
 # "Divergent thread(s) in warp" at a barrier, also of a kernel that has no branch. `columns` has such grids.
