@@ -68,13 +68,28 @@ static kiln_program *get_many(void)
     return program;
 }
 
-START_TEST(test_program__functions_are_launched)
+/* scale<float, 4> of the program `many`. */
+static kiln_kernel *get_scale(void)
+{
+    kiln_kernel *function;
+    kiln_program *program = get_many();
+    expect(kiln_program_kernel(&function, program, "scale<float, 4>", &report), KILN_OK, "");
+    kiln_program_release(program); /* the kernel keeps it */
+    return function;
+}
+
+/* The arguments of scale<float, 4>. */
+static void *const scale_out = NULL;
+static const float scale_by = 2.5f;
+static const char scale_c = 7;
+static const void *const scale_arguments[] = { &scale_out, &scale_by, &scale_c };
+
+START_TEST(test_program__functions_are_found_by_name)
 {
     kiln_kernel *function, *other;
-    kiln_fake_launch launch;
     if (!have_nvrtc())
         return;
-    const kiln_fake *fake = kiln_fake_open();
+    kiln_fake_open();
     kiln_program *program = get_many();
     expect(kiln_program_kernel(&function, program, "scale<float, 4>", &report), KILN_OK, "");
     expect(kiln_program_kernel(&other, program, "_Z5scaleIdLi2EEvPT_S0_c", &report), KILN_OK, "");
@@ -90,58 +105,81 @@ START_TEST(test_program__functions_are_launched)
     ck_assert_uint_eq(info.signature->params[2]->bytes, 1);
     ck_assert_int_gt(info.registers, 0);
     ck_assert_int_eq(info.max_threads, 1024);
+    kiln_kernel_release(function);
+    kiln_program_release(program);
+}
+END_TEST
 
-    void *out = NULL;
-    const float by = 2.5f;
-    const char c = 7;
-    const void *arguments[] = { &out, &by, &c };
-    size_t sizes[] = { sizeof(out), sizeof(by), sizeof(c) };
+START_TEST(test_program__functions_are_launched)
+{
+    kiln_fake_launch launch;
+    if (!have_nvrtc())
+        return;
+    const kiln_fake *fake = kiln_fake_open();
+    kiln_kernel *function = get_scale();
+    const size_t sizes[] = { sizeof(scale_out), sizeof(scale_by), sizeof(scale_c) };
     kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = 3;
     grid.block[0] = 64;
     grid.block[1] = 2;
     grid.shared_bytes = 1024;
-    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 3, NULL, &report), KILN_OK, "");
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, sizes, 3, NULL, &report), KILN_OK, "");
     ck_assert_uint_eq(fake->launches(&launch, 1), 1);
-    ck_assert_str_eq(launch.name, info.symbol);
+    ck_assert_str_eq(launch.name, "_Z5scaleIfLi4EEvPT_S0_c");
     ck_assert(launch.grid[0] == 3 && launch.grid[1] == 1 && launch.grid[2] == 1);
     ck_assert(launch.block[0] == 64 && launch.block[1] == 2 && launch.block[2] == 1);
     ck_assert_uint_eq(launch.shared, 1024);
     ck_assert_uint_eq(launch.parameter_count, 3);
-    ck_assert_mem_eq(&launch.parameters[1], &by, sizeof(by));
+    ck_assert_mem_eq(&launch.parameters[1], &scale_by, sizeof(scale_by));
     ck_assert_uint_eq(launch.parameters[2], 7);
     ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 0);
 
-    sizes[1] = 8;
-    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 3, NULL, &report), KILN_EINVAL,
-           "argument 1 of scale<float, 4> is 4 bytes, got 8");
-    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 2, NULL, &report), KILN_EINVAL,
-           "takes 3 arguments, got 2");
-    arguments[2] = NULL;
-    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_EINVAL,
-           "argument 2 of scale<float, 4> is not given");
-    arguments[2] = &c;
-    grid.cluster[0] = 2;
-    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_EINVAL, "divide the grid");
     grid.cluster[0] = 3;
     grid.cluster[1] = grid.cluster[2] = 1;
     grid.cooperative = 1;
     grid.shared_bytes = 64 << 10;
-    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, NULL, 3, NULL, &report), KILN_OK, "");
     ck_assert_uint_eq(fake->launches(&launch, 1), 2);
     ck_assert_uint_eq(launch.cluster[0], 3);
     ck_assert_int_eq(launch.cooperative, 1);
     ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 1);
+
+    grid = (kiln_grid)KILN_INIT(kiln_grid);
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, NULL, 3, NULL, &report), KILN_OK, "");
     int blocks = 0;
     expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, 8);
-    kiln_program_release(program); /* the kernel keeps it */
-    grid = (kiln_grid)KILN_INIT(kiln_grid);
-    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
+    kiln_kernel_release(function);
+}
+END_TEST
+
+START_TEST(test_program__launches_that_do_not_fit_are_refused)
+{
+    kiln_fake_launch launch;
+    if (!have_nvrtc())
+        return;
+    const kiln_fake *fake = kiln_fake_open();
+    kiln_kernel *function = get_scale();
+    const size_t sizes[] = { sizeof(scale_out), 8, sizeof(scale_c) };
+    const void *const without_last[] = { &scale_out, &scale_by, NULL };
     const uint64_t n = 1;
+    void *array = NULL;
+    kiln_grid grid = KILN_INIT(kiln_grid);
+    grid.grid[0] = 3;
+    grid.block[0] = 64;
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, sizes, 3, NULL, &report), KILN_EINVAL,
+           "argument 1 of scale<float, 4> is 4 bytes, got 8");
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, NULL, 2, NULL, &report), KILN_EINVAL,
+           "takes 3 arguments, got 2");
+    expect(kiln_test_launch_grid(function, &grid, without_last, NULL, 3, NULL, &report), KILN_EINVAL,
+           "argument 2 of scale<float, 4> is not given");
     expect(kiln_launch(function, NULL, NULL, 0, NULL, 0, NULL, &report), KILN_EINVAL, "takes a grid and no sizes");
     expect(kiln_launch(function, &grid, &n, 1, NULL, 0, NULL, &report), KILN_EINVAL, "takes a grid and no sizes");
-    expect(kiln_launch_n(function, 1, &out, 1, NULL, 0, NULL, &report), KILN_EINVAL, "launch it with a grid");
+    expect(kiln_launch_n(function, 1, &array, 1, NULL, 0, NULL, &report), KILN_EINVAL, "launch it with a grid");
+    grid.cluster[0] = 2;
+    expect(kiln_test_launch_grid(function, &grid, scale_arguments, NULL, 3, NULL, &report), KILN_EINVAL,
+           "divide the grid");
+    ck_assert_uint_eq(fake->launches(&launch, 1), 0);
     kiln_kernel_release(function);
 }
 END_TEST
@@ -249,7 +287,9 @@ Suite *kiln_test_service_program_suite(void)
     TCase *tcase = tcase_create("program");
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_program__functions_are_found_by_name);
     tcase_add_test(tcase, test_program__functions_are_launched);
+    tcase_add_test(tcase, test_program__launches_that_do_not_fit_are_refused);
     tcase_add_test(tcase, test_program__variables_have_addresses);
     tcase_add_test(tcase, test_program__loaded_program_is_shared_and_follows_its_files);
     tcase_add_test(tcase, test_program__older_drivers_do_what_they_can);
